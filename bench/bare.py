@@ -35,7 +35,7 @@ def record(path: Path, jobs: int, batch: int) -> Recording:
     workload = Workload(jobs, batch)
     recording: Recording = {phase: [] for phase in PHASES}
     with _tracing() as trace, opened(path) as store:
-        store.found()
+        store.create()
         for phase, transactions in recording.items():
             for commands in workload.batches(phase):
                 trace.clear()

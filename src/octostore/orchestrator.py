@@ -125,7 +125,7 @@ class Orchestrator:
                 f"the folder {path.parent} cannot be made: {error}; set {PATH_VARIABLE} to another file", reason="io"
             ) from error
         local = open_store(f"sqlite:///{quote(str(path))}")
-        local.found()
+        local.create()
         return cls(OctoStore(EmbeddedPort(local)))
 
     def close(self) -> None:

@@ -24,7 +24,7 @@ def test_a_cancelled_claim_is_given_back(tmp_path: Path) -> None:
     """The writer is kept busy by a real transaction, so that the task is cancelled before its claim is answered."""
     path = tmp_path / "store.db"
     local = LocalStore(lambda: SqliteBackend(path))
-    local.found()
+    local.create()
     blocker = connect(path)
 
     async def main() -> list[str]:
@@ -120,7 +120,7 @@ def test_what_was_claimed_in_the_steps_before_is_given_back(tmp_path: Path, is_a
 def test_a_claim_is_given_back_also_when_the_loop_has_ended_meanwhile(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     local = LocalStore(lambda: SqliteBackend(path))
-    local.found()
+    local.create()
     blocker = connect(path)
 
     async def ask_and_leave() -> None:
@@ -140,7 +140,7 @@ def test_a_claim_is_given_back_also_when_the_loop_has_ended_meanwhile(tmp_path: 
 
 def test_a_cancelled_repeat_does_not_end_the_claim_it_repeats(tmp_path: Path) -> None:
     local = LocalStore(lambda: SqliteBackend(tmp_path / "store.db"))
-    local.found()
+    local.create()
     blocker = connect(tmp_path / "store.db")
 
     async def main() -> None:
@@ -163,7 +163,7 @@ def test_a_cancelled_repeat_does_not_end_the_claim_it_repeats(tmp_path: Path) ->
 
 def test_a_cancelled_session_is_closed(tmp_path: Path) -> None:
     local = LocalStore(lambda: SqliteBackend(tmp_path / "store.db"))
-    local.found()
+    local.create()
     blocker = connect(tmp_path / "store.db")
 
     async def main() -> list[str]:

@@ -26,7 +26,7 @@ def fail_at(path: Path, operation: int, seed: int) -> int | None:
             return None
         assert worker.exit_code() == -signal.SIGKILL
     with octostore.connect(f"sqlite:///{path}") as store:
-        local_store(store).found()  # it may have failed before there was one
+        local_store(store).create()  # it may have failed before there was one
         ledger = Ledger(partial(look_at, path))
         ledger.check(acks)
         ledger.check_tokens(acks)

@@ -90,8 +90,8 @@ class FaultyBackend:
         self.process = process
         self._storage = storage
 
-    def found(self) -> None:
-        self.inner.found()
+    def create(self) -> None:
+        self.inner.create()
 
     def back_up(self, copy: str, on_step: OnStep | None) -> int:
         return self.inner.back_up(copy, on_step)

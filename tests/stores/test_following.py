@@ -20,7 +20,7 @@ from tests.support.processes import PATIENCE_SECONDS, until
 def stores(tmp_path: Path) -> Iterator[list[LocalStore]]:
     """Two that share a file, as two processes would."""
     stores = [LocalStore(lambda: SqliteBackend(tmp_path / "store.db")) for _ in range(2)]
-    stores[0].found()
+    stores[0].create()
     yield stores
     for store in stores:
         store.close()

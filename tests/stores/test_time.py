@@ -291,7 +291,7 @@ class SqliteHistories(Histories):
 
     def open_one(self) -> Backend:
         backend = SqliteBackend(self.folder / "store.db")
-        backend.found()
+        backend.create()
         return backend
 
     @rule(process=PROCESSES)

@@ -79,7 +79,7 @@ def new_schema(version: int = NEWEST) -> str:
 def made(url: str) -> str:
     """The same, of a store that is there."""
     store = open_store(url)
-    store.found()
+    store.create()
     store.close()
     return url
 

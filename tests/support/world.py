@@ -55,7 +55,7 @@ class World:
         retry: RetryPolicy | None = None,
     ) -> None:
         self.backend = backend or MemoryBackend()
-        self.backend.found()
+        self.backend.create()
         self.clock = clock or ManualClock()
         self.sources = repeatable_sources(retry=retry)
 

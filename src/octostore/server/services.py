@@ -75,7 +75,7 @@ class Services:
         self.tools = LazyTools(load_tools, self.store.in_thread)
 
     async def start(self) -> None:
-        await self.store.in_thread(self.store.local.found)  # for whoever comes, also if they only look
+        await self.store.in_thread(self.store.local.create)  # for whoever comes, also if they only look
         known = await self.store.ask(GetStoreKey())
         self._key, self.store_id = known.key, known.store_id
         self.logins.start(known.store_id, known.key)

@@ -1,4 +1,4 @@
-"""What a store has to be able to do. The rest (batching, waking, reading) is the same for all of them."""
+"""What a backend must provide. Everything else (batching, wake-ups, reading) is the same for all of them."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
     from octostore.core.run_order import RunPosition
 
 OnStep: TypeAlias = Callable[[int, int], None]
-"""Told how much of something has been done, and of how much."""
+"""Called with how much of the work is done, and the total."""
 
 
 class Counters(NamedTuple):
-    """Where the store stands: the last event, the latest moment it has ever used, and which store it is."""
+    """The store's position: its last event, the latest moment it has used, and its id."""
 
     seq: int
     mark: Mark
     store_id: str
     next_expiry: int = 0
-    """Before this moment nothing runs out; 0 where that is not known."""
+    """Nothing expires before this moment; 0 if unknown."""
 
 
 class QueueFilter(msgspec.Struct, frozen=True):
-    """Which jobs of a queue to list: those stored in the part of `after`, in run order after it."""
+    """Which jobs of a queue to list: those after `after` in run order, in the same part."""
 
     queue: str
     prefix: str
@@ -44,9 +44,9 @@ class QueueFilter(msgspec.Struct, frozen=True):
 
 
 class SessionFilter(msgspec.Struct, frozen=True):
-    """Which sessions to list: in the order of their ids after `after`, those that have `status` now (None: any).
+    """Which sessions to list: in id order after `after`, those whose status is now `status` (None: any).
 
-    One that is stored as open but has run out is expired. `principal` is whose they must be (None: anybody's).
+    A session stored as open whose TTL has passed counts as expired. `principal` limits the list to that principal's.
     """
 
     status: SessionStatus | None
@@ -56,9 +56,9 @@ class SessionFilter(msgspec.Struct, frozen=True):
 
 
 class ClaimsFilter(msgspec.Struct, frozen=True):
-    """Where to look for claims that were live after the moment `since`: on jobs of these names.
+    """Where to look for claims that were live after `since`: on jobs with this prefix.
 
-    Of live ones, only those in `queue` and of `owner` are needed; of those that ended, `only_lost` ones, if it says so.
+    `queue` and `owner` filter live claims; `only_lost` limits ended claims to lost ones.
     """
 
     since: int
@@ -70,71 +70,71 @@ class ClaimsFilter(msgspec.Struct, frozen=True):
 
 class ClaimsFound(NamedTuple):
     live: "list[Glance]"
-    """Also claims that have run out, and that is not written down yet."""
+    """Includes claims that have expired but whose expiry is not recorded yet."""
     ends: list[LogEntry]
-    """In the order of the log: with these, claims ended."""
+    """The events that ended claims, in log order."""
     last_claim_at: int | None
     before: int
     """The last event before `since`."""
     is_all: bool
-    """Whether everything was looked at."""
+    """False if the scan stopped at its limit."""
 
 
 class Reading(Protocol):
-    """One consistent state of the store."""
+    """A consistent snapshot of the store."""
 
     def counters(self) -> Counters: ...
 
     def load(self, ws: WorkingSet, needs: Needs) -> None:
-        """Put everything that `needs` names into `ws`; a job or session that does not exist as None.
+        """Load everything `needs` names into `ws`; jobs and sessions that do not exist are loaded as None.
 
-        A claimed job comes with the session its claim is bound to, an enqueued one with its queue.
+        A claimed job comes with the session its claim is bound to, an enqueued job with its queue.
         """
 
     def list_jobs(self, ws: WorkingSet, wanted: JobFilter, limit: int) -> list[Job]:
-        """The first of these jobs, also put into `ws`, with the sessions and queues that belong to them."""
+        """The first `limit` matching jobs, also loaded into `ws` with their sessions and queues."""
 
     def claimed_jobs(self, ws: WorkingSet, job_ids: Sequence[str]) -> list[Job]:
-        """Those of these jobs that are stored as claimed, also put into `ws`, with their sessions; in any order.
+        """Those of these jobs that are stored as claimed, in any order, also loaded into `ws` with their sessions.
 
-        Contexts, documents and queues need not be there.
+        Contexts, documents and queues may be missing.
         """
 
     def names_near(self, places: Sequence[str], within: str, limit: int) -> list[str]:
-        """Up to `limit` names from each place on, and before the first; only those that begin with `within`."""
+        """Up to `limit` names at or after each of `places`, and before the first; only those starting with `within`."""
 
     def list_queue(self, ws: WorkingSet, wanted: QueueFilter) -> list[Job]:
-        """The same for a part of a queue, in run order."""
+        """Like `list_jobs`, for one part of a queue in run order."""
 
     def queue_names(self, ws: WorkingSet, prefix: str, limit: int) -> list[str]:
-        """Up to `limit` queues that have jobs whose names begin with `prefix`, those in which most wait first.
+        """Up to `limit` queues with jobs whose names start with `prefix`, the longest first.
 
-        Without a prefix, also those that have a limit or are paused.
+        Without a prefix, queues that are limited or paused are included even if empty.
         """
 
     def count_queues(self, ws: WorkingSet, queues: Sequence[str], selection: Selection) -> None:
         """Fill `ws.queue_counts` for these queues."""
 
     def look_back(self, now: int, prefix: str) -> "LookBack":
-        """What happened in queues in the last `LOOK_BACK_EVENTS`, to jobs whose names begin with `prefix`."""
+        """What happened in queues during the last `LOOK_BACK_EVENTS`, to jobs whose names start with `prefix`."""
 
     def count_claimed(self, prefix: str) -> int:
-        """How many claimed jobs have a name that begins with `prefix`."""
+        """The number of claimed jobs whose names start with `prefix`."""
 
     def list_sessions(self, ws: WorkingSet, wanted: SessionFilter) -> list[Session]:
-        """The sessions, also put into `ws`; their contexts need not be there, only how long they are."""
+        """The sessions, also loaded into `ws`; of their contexts, only the size is needed."""
 
     def list_events(self, wanted: ListEvents) -> tuple[list[LogEntry], int]:
-        """The events, and the seq up to which the log was looked through for them."""
+        """The events, and the seq up to which the log was scanned for them."""
 
     def find_claims(self, ws: WorkingSet, wanted: ClaimsFilter) -> ClaimsFound:
-        """Among a limited number of claims and events, the newest of each."""
+        """The newest claims and events, up to a limit of each."""
 
     def last_ends(self, job_ids: Sequence[str], after: int) -> list[LogEntry]:
-        """The events after `after` that ended claims on these jobs: the last of each, and one more than are shown."""
+        """The newest events after `after` that ended claims on these jobs: as many per job as are shown, plus one."""
 
     def next_ends(self, ends: Sequence[LogEntry], /) -> list[LogEntry]:
-        """For each of these events that ended claims: the next one that ended a claim on the same job, if any."""
+        """For each of these events that ended a claim: the next event that ended a claim on the same job, if any."""
 
     def events_at(self, seqs: Sequence[int]) -> list[LogEntry]: ...
 
@@ -149,16 +149,16 @@ class Reading(Protocol):
 
 
 class Writing(Reading, Protocol):
-    """A transaction that holds the store's write lock from its beginning."""
+    """A transaction that holds the store's write lock from the start."""
 
     def save(self, ws: WorkingSet, mark: Mark) -> None:
-        """Write what `ws` says has changed, the new events, and the counters."""
+        """Write the rows that changed in `ws`, the new events, and the counters."""
 
 
 class TryAgain(Exception):  # never leaves the library
-    """There was no answer, because of `fault`, but there may be one soon: after `pause_ms`, where that is said.
+    """The call failed with `fault` but may succeed if repeated, after `pause_ms` if that is set.
 
-    `was_taken` is False where surely nothing has been done.
+    `was_taken` is False if certainly nothing was done.
     """
 
     def __init__(self, fault: Unreachable, pause_ms: int = 0, *, was_taken: bool = False) -> None:
@@ -169,45 +169,45 @@ class TryAgain(Exception):  # never leaves the library
 
 
 class Backend(Protocol):
-    """Where the rows are. Methods raise `Unreachable` when the place fails; nothing is half done then."""
+    """Where the rows live. Methods raise `Unreachable` if the store fails; nothing is half done then."""
 
-    def found(self) -> None:
-        """Make the store, where there is none yet. Before that, all others raise `Unreachable`, reason `no_store`.
+    def create(self) -> None:
+        """Create the store if it does not exist. Until then, every other method raises `Unreachable` (`no_store`).
 
-        Raises `TryAgain` where the same may succeed if it is tried again.
+        Raises `TryAgain` if a retry may succeed.
         """
 
     def writing(self, needs: Needs) -> AbstractContextManager[Writing]:
-        """A transaction: durable when the block has ended, undone when it raises. Only ever one at a time.
+        """A transaction: durable when the block ends, rolled back if it raises. Only one at a time.
 
-        `needs` is what will be loaded first. Raises `TryAgain` where the same may succeed if it is tried again.
+        `needs` is what will be loaded first. Raises `TryAgain` if a retry may succeed.
         """
 
     @property
     def writing_at_once(self) -> "Callable[[Needs], AbstractContextManager[Writing]] | None":
-        """The same without waiting for other processes: raises `Unreachable`, with `busy` as its reason, instead.
+        """Like `writing`, but raises `Unreachable` (`busy`) instead of waiting for other processes.
 
-        None where a transaction may take longer than a moment even so, because it goes over a network.
+        None if a transaction can be slow anyway, because it goes over a network.
         """
 
     def reading(self) -> AbstractContextManager[Reading]:
-        """A consistent view, from any thread, that waits for nobody."""
+        """A consistent snapshot; usable from any thread, and never waits for a writer."""
 
     def back_up(self, copy: str, on_step: OnStep | None) -> int:
-        """Copy everything, as it is at this moment, to a new file; gives the `seq` of the last event in it.
+        """Copy a snapshot of everything to a new file, and return the `seq` of its last event.
 
-        Raises `InvalidInput` where this is not done by us.
+        Raises `InvalidInput` if this kind of store has its own backup tool.
         """
 
     def on_foreign_commit(self, ring: Callable[[], None]) -> None:
-        """From now on, call `ring`, from any thread, when another process has committed, where that can be known."""
+        """Call `ring`, from any thread, after each commit of another process, if the database can report them."""
 
     @property
     def poll_seconds(self) -> float:
-        """How often to look for other processes' commits as well, while somebody waits for them."""
+        """How often to poll for other processes' commits as well, while someone waits for them."""
 
     def pause(self) -> None:
-        """Before a fork: wait until nobody uses the backend, and let nobody in until `resume`."""
+        """Before a fork: wait until the backend is idle, and keep everyone out until `resume`."""
 
     def resume(self) -> None: ...
 

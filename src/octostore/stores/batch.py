@@ -22,34 +22,34 @@ ReplyOrError: TypeAlias = Any
 
 
 class Committed(NamedTuple):
-    """Durable by the time anybody sees it."""
+    """The outcome of a durable transaction."""
 
     answers: list[ReplyOrError]
     entries: list[LogEntry]
     hastened: list[Job]
-    """Jobs that will be free earlier than was last told."""
+    """Jobs that will be free earlier than their waiters expect."""
     renewed: list[str]
-    """Jobs whose claim was renewed."""
+    """Jobs whose claims were renewed."""
     seconds: float = 0.0
-    """How long it took to be durable, once all was computed."""
+    """How long the commit took, after everything was decided."""
 
 
 def run_batch(
     backend: Backend, commands: Sequence[AnyCommand], clock: Clock, sources: Sources, *, at_once: bool = False
 ) -> Committed:
-    """Raises `Unreachable` when the store fails, or `TryAgain`: nothing has been saved then as far as it can tell."""
+    """Raises `Unreachable` or `TryAgain` if the store fails; as far as it can tell, nothing was saved then."""
     needs = needs_of(commands)
     begin = (at_once and backend.writing_at_once) or backend.writing
     with begin(needs) as writing:
         counters = writing.counters()
-        # Read after the lock, so that no transaction is earlier than the one before it, in this process or another.
+        # Read after taking the lock, so that transactions are ordered in time, across processes too.
         mark = clock(counters.mark)
         ws = WorkingSet(now=mark.now, seq=counters.seq)
         writing.load(ws, needs)
         sweep(ws, sources)
         begun_at = boottime()
         answers = [_answer(ws, command, sources, begun_at) for command in commands]
-        # A mark from before the machine was started again does not go on by itself: it is replaced in any case.
+        # A mark from before a reboot does not advance on its own, so replace it in any case.
         if ws.has_changes or mark.boot_id != counters.mark.boot_id:
             writing.save(ws, mark)
         saved_at = time.monotonic()

@@ -7,20 +7,20 @@ from typing import NamedTuple, Protocol
 
 
 class Mark(NamedTuple):
-    """A moment that a store has used (milliseconds since 1970), and what the clock that only counts showed then.
+    """A moment a store has used (milliseconds since 1970), and the reading of the monotonic clock at that moment.
 
-    It is saved with every change, so that all processes go on from the same mark: if each went on from what itself had
-    seen, one could be ahead of another, and end its leases early.
+    It is saved with every change, so that all processes continue from the same mark. If each continued from its own,
+    one could be ahead of another and end its leases early.
     """
 
     now: int
     boot_id: str
-    """Which start of the machine the count belongs to."""
+    """The boot during which the monotonic clock was read."""
     counted_ms: int
 
 
 class Clock(Protocol):
-    """The time now, in a store whose latest mark is `last`. Never before it."""
+    """The current time in a store whose latest mark is `last`; never before it."""
 
     def __call__(self, last: Mark) -> Mark: ...
 
@@ -29,7 +29,7 @@ _BOOTTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def boottime() -> float:
-    """Seconds that pass also while the machine sleeps, where the system can tell: a lease does not sleep with it."""
+    """Seconds on a clock that keeps counting during suspend, if the system has one: leases do not sleep."""
     return time.clock_gettime(_BOOTTIME)
 
 
@@ -38,7 +38,7 @@ def _read_boot_id() -> str:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()
     except OSError:
-        # No such thing here. Then each process goes on from the mark by itself.
+        # Not Linux. Each process then continues from the mark on its own.
         return uuid.uuid4().hex
 
 
@@ -46,10 +46,10 @@ _BOOT_ID = _read_boot_id()
 
 
 class SystemClock:
-    """The machine's clock, except that time goes on at its usual pace when somebody sets that clock back.
+    """The machine's clock, except that time keeps passing at its usual pace if the clock is set back.
 
-    With only "never backwards", a clock that was an hour ahead and is corrected would stand still for that hour, and no
-    lease would end.
+    If it merely never ran backwards, correcting a clock that was an hour ahead would freeze it for an hour, and no
+    lease would expire.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class SystemClock:
         self._boot_id = boot_id
 
     def __call__(self, last: Mark) -> Mark:
-        # In this order: should we be stopped in between, the mark is a little behind, and never ahead.
+        # In this order: if we are paused in between, the mark lags a little and is never ahead.
         wall_ms = self._wall_ms()
         counted_ms = self._counted_ms()
         elapsed_ms = max(0, counted_ms - last.counted_ms) if last.boot_id == self._boot_id else 0
@@ -71,5 +71,5 @@ class SystemClock:
 
 
 def as_stored(last: Mark) -> Mark:
-    """For a store that has a clock of its own, and tells the time with its counters."""
+    """For stores with their own clock, which report the time with their counters."""
     return last

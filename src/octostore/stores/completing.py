@@ -1,4 +1,4 @@
-"""What belongs to the jobs of a batch and has not come with them."""
+"""The second round trip of a batch: rows that belong to the jobs loaded in the first."""
 
 from collections.abc import Collection
 from typing import TYPE_CHECKING
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 def count_lines(
     database: Database, ws: WorkingSet, lines: Collection[tuple[str, Selection]]
 ) -> "dict[tuple[str, Selection], Counting]":
-    from octostore.stores.counting import Counting  # noqa: PLC0415  # whoever only looks does without
+    from octostore.stores.counting import Counting  # noqa: PLC0415  # not needed by readers
 
     return {line: Counting(database, ws, *line) for line in lines}
 
 
 class Completing:
-    """The session of a claim, the queue of a job, and the documents of those `with_documents` or in one of `lines`.
+    """The sessions of claims, the queues of jobs, and the documents of jobs in `with_documents` or in one of `lines`.
 
-    Also `sessions` that have run out; and, for whoever gets nothing from one of `short_lines`, what else its queue has.
+    Also expired `sessions`, and, for claims that find nothing in one of `short_lines`, what else is in the queue.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Completing:
         self._sessions = {name for name in sessions if ws.sessions.get(name) is None} if sessions else set()
         self._queues: set[str] = set()
         self._bare: list[Job] = []
-        """Without the documents that they should have."""
+        """Jobs whose documents are still to be loaded."""
         self._short_lines = short_lines
         for job in ws.jobs.values():
             if job is None:

@@ -1,4 +1,4 @@
-"""What a queue has beside the jobs of a working set, as the statements that count it."""
+"""Count what a queue holds besides the jobs in a working set."""
 
 import msgspec
 
@@ -11,12 +11,12 @@ from octostore.stores.listing import LAST_NAME
 
 
 class Counting:
-    """Asks at once; `counts` is to be looked at after the asking was run."""
+    """Sends its queries when created; read `counts` after the database has run them."""
 
     def __init__(self, database: Database, ws: WorkingSet, queue: str, selection: Selection) -> None:
         self._kinds, prefix = selection
         loaded = msgspec.json.encode(list(ws.jobs)).decode() if ws.jobs else None
-        most = ws.count_to + 1  # one more than is told, so that it is known whether these are all
+        most = ws.count_to + 1  # one more than we report, to know whether there are more
         which = {"queue": queue, "loaded": loaded}
         span = {**which, "first": prefix, "last": prefix + LAST_NAME}
         self._waiting: list[Result] = []

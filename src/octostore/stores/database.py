@@ -1,4 +1,4 @@
-"""How a transaction speaks to its database: statements by name, whose answers may come later."""
+"""How a transaction talks to its database: named statements, whose results may arrive later."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -9,25 +9,25 @@ from octostore.stores.rows import Row
 class Result(Protocol):
     @property
     def rows(self) -> Sequence[Row]:
-        """What the statement gave; to be looked at after `run`."""
+        """The statement's rows; available after `run`."""
 
 
 class Database(Protocol):
-    """Statements: collected until `run` sends them in one round trip, or run at once where there are no round trips."""
+    """Statements, collected until `run` sends them in one round trip; SQLite runs them immediately."""
 
     def query(self, query: str, **values: Any) -> Result: ...
 
     def query_each(self, query: str, rows: Sequence[Row]) -> Result:
-        """What it gives for each row of values."""
+        """Run the query for each row of values."""
 
     def write(self, query: str, rows: Sequence[Row]) -> None:
-        """Change something for each row of values."""
+        """Write each row of values."""
 
     def run(self) -> None: ...
 
 
 class LazyResult(NamedTuple):
-    """What is hardly ever needed: asked, by itself, when the answer is looked at."""
+    """A result that is rarely needed: queried separately, when its rows are first read."""
 
     database: Database
     ask: Callable[[], Result]
@@ -44,4 +44,4 @@ class _Nothing:
 
 
 NO_ROWS: Result = _Nothing()
-"""The answer to what was not asked."""
+"""The result of a query that was not needed."""

@@ -1,4 +1,4 @@
-"""A backend at work in one process: its writer, its readers, and those who wait."""
+"""A backend in use by one process: its writer, its readers, and its waiters."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -21,7 +21,7 @@ from octostore.stores.wakeups import Follower, Topic, Wakeups, topics_of
 from octostore.stores.writer import Done, Writer
 
 OnBatch: TypeAlias = Callable[[int, float], None]
-"""Told of each transaction: how many commands were in it, and how many seconds it took."""
+"""Called after each transaction with the number of commands in it and its duration in seconds."""
 
 
 class Engine:
@@ -61,7 +61,7 @@ class Engine:
         except Unreachable as fault:
             if fault.reason != "no_store" or not any(command.founds for command in commands):
                 raise
-            self.backend.found()
+            self.backend.create()
             committed = run_batch(self.backend, commands, self._clock, self._sources)
         if self._on_batch is not None:
             self._on_batch(len(commands), time.perf_counter() - started)

@@ -1,4 +1,4 @@
-"""What a batch needs, as the statements that find it."""
+"""The first round trip of a batch: queries for everything its commands need."""
 
 from functools import partial
 
@@ -9,9 +9,9 @@ from octostore.stores.listing import LAST_NAME, query_expired, query_jobs
 
 
 class Finding:
-    """Asks for the jobs that `needs` names, directly or not, and for what can be known to belong to them.
+    """Queries the jobs that `needs` names, directly or indirectly, and the rows that belong to them.
 
-    Not for what has run out, where it is known that nothing has.
+    Skips looking for expired claims and sessions if nothing can have expired.
     """
 
     with_documents = by_name = NO_ROWS
@@ -23,7 +23,7 @@ class Finding:
 
     def __init__(self, database: Database, needs: Needs, *, is_sweeping: bool = True) -> None:
         self.needs = needs
-        # Any job of a line may become the first in it, and is given out with its documents then.
+        # Any job near the front of a queue may be the one that is claimed, and is then returned with its documents.
         with_documents = needs.jobs if needs.lines else needs.documents_of
         if with_documents:
             self.with_documents = database.query("jobs_with_documents", jobs=with_documents)
@@ -31,7 +31,7 @@ class Finding:
             self.by_name = database.query("jobs", jobs=needs.jobs - with_documents)
         if is_sweeping and (limit := needs.sweep_limit):
             self.expired = database.query("expired_claims", limit=limit)
-            # One more than there is room for tells whether these are all.
+            # Fetching one more than we process shows whether there are more.
             self.expired_sessions = database.query("expired_sessions", limit=limit + 1)
             self.claims_of_expired = LazyResult(
                 database, lambda: database.query("claims_of_expired_sessions", limit=limit + 1)
@@ -60,7 +60,7 @@ class Finding:
 
     def _find_lines(self, database: Database, needs: Needs) -> None:
         self.lines: dict[str, list[list[Result]]] = {}
-        """Of each queue, for each selection, the parts that it consists of."""
+        """By queue: for each selection, the results it is merged from."""
         for queue, line in needs.lines.items():
             self.lines[queue] = [_selected(database, queue, which, line.count) for which in line.selections]
         if needs.lines:
@@ -71,7 +71,7 @@ class Finding:
 
     def _find_lists(self, database: Database, needs: Needs) -> None:
         self.lists = {wanted: query_jobs(database, wanted, count) for wanted, count in needs.lists.items()}
-        """The parts of each."""
+        """The results each list is merged from."""
         self.expired_in_lists = {
             wanted: LazyResult(database, partial(query_expired, database, wanted, SWEEP_LIMIT))
             for wanted in needs.lists

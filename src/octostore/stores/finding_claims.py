@@ -1,4 +1,4 @@
-"""The claims of a stretch of time, as the statements that find them."""
+"""Find the claims of a time window."""
 
 from octostore.core.claims_window import Glance
 from octostore.core.limits import EVENTS_LOOKED_AT, LIVE_LOOKED_AT, LOSSES_LOOKED_AT
@@ -19,7 +19,7 @@ def find_claims(database: Database, wanted: ClaimsFilter) -> ClaimsFound:
     ((last_claim_at, events, first_at),), ((before,),) = looked_at.rows, last_before.rows
     live = [Glance(*row) for row in claims.rows]
     claimed_at = [moment for moment in (last_claim_at, *(glance.claimed_at for glance in live)) if moment is not None]
-    # Some losses are among the newest events.
+    # The newest events include some of the losses.
     by_seq = {row[0]: entry_from_row(row) for row in (*losses.rows, *ends.rows)}
     has_all_ends = wanted.only_lost or events < EVENTS_LOOKED_AT or first_at < wanted.since
     return ClaimsFound(

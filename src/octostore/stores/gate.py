@@ -1,4 +1,4 @@
-"""A gate that many go through at once, and that can be shut while nobody is inside."""
+"""A gate that many threads can pass at the same time, and that can be shut once it is empty."""
 
 import threading
 
@@ -22,7 +22,7 @@ class Gate:
                 self._condition.notify_all()
 
     def shut(self) -> None:
-        """Wait until nobody is inside; whoever comes from now on waits for `open`."""
+        """Wait until nobody is inside; threads that arrive later wait for `open`."""
         self._condition.acquire()
         self._is_shutting = True
         self._condition.wait_for(lambda: self._inside == 0)

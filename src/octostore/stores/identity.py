@@ -1,4 +1,4 @@
-"""Which store it is, from the first look on: another one that takes its place is not it."""
+"""Remember which store this process uses, to notice if another one takes its place."""
 
 from octostore.core.errors import Unreachable
 
@@ -8,7 +8,7 @@ def no_store(place: object) -> Unreachable:
 
 
 class Identity:
-    """For one process, and for those that it forks."""
+    """Shared by a process and its forked children."""
 
     def __init__(self) -> None:
         self._store_id: str | None = None

@@ -1,4 +1,4 @@
-"""Fresh names and secrets."""
+"""Generated ids and secrets."""
 
 import os
 import re
@@ -10,14 +10,14 @@ _EACH = re.compile(f".{{{ID_DIGITS}}}")
 
 
 class _Chance:
-    """Random digits for ids, hexadecimal, of which many are drawn at once.
+    """Random hex digits for ids, drawn from the system many at a time.
 
-    Database the system lets go of the interpreter each time, and getting it back takes longer than the rest of a claim.
+    Each call to the system releases the interpreter lock, and getting it back takes longer than the rest of a claim.
     """
 
     def __init__(self) -> None:
         self._drawn: list[str] = []
-        # A child of a fork must not give out the same ones as its parent.
+        # A forked child must not hand out the same digits as its parent.
         os.register_at_fork(after_in_child=self._drawn.clear)
 
     def draw(self) -> str:
@@ -36,7 +36,7 @@ new_request_id = _chance.draw
 
 
 def new_lease_id() -> str:
-    """A UUID of version 4, as `uuid.uuid4()` makes them, for a fifth of what that takes."""
+    """A version 4 UUID, like `uuid.uuid4()` at a fifth of the cost."""
     digits = _chance.draw()
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{_VARIANT[digits[16]]}{digits[17:20]}-{digits[20:]}"
 
@@ -45,7 +45,7 @@ new_session_id = new_lease_id
 
 
 def new_job_id() -> str:
-    """Unique, and growing with time, so that a million of them are not a million places in an index."""
+    """Unique and increasing with time, so that new jobs are neighbours in an index."""
     return f"job-{_moment()}{_chance.draw()[:20]}"
 
 
@@ -56,20 +56,20 @@ def _moment(ahead_ms: int = 0) -> str:
 _GENERATED = re.compile(r"(?:[\w./#:@+=-]*[./#:@+=_-])?job-([0-9a-f]{8,32})")
 JOB_DIGITS = 32
 OLDEST = "0194"
-"""The first digits in 2025. No name was generated before."""
+"""The leading digits in 2025; no name was generated before that."""
 DAY_MS = 86_400_000
 """How far another machine's clock may be ahead."""
 
 
 def is_generated(job_id: str) -> bool:
-    """Whether `new_job_id` may have made this name; a server puts the prefix of a limited token before it."""
+    """Whether `new_job_id` could have generated this name, possibly with a token's prefix in front of it."""
     return _digits_in(job_id) == JOB_DIGITS
 
 
 def is_truncated(job_id: str) -> bool:
-    """Whether it is the start of such a name: at least 8 digits, which tell a moment since 2025.
+    """Whether it is the beginning of a generated name: at least 8 digits that encode a moment since 2025.
 
-    One in 5,000 of the names that users make of 8 random digits looks like that, too.
+    One in 5,000 user-chosen names of 8 random hex digits looks the same.
     """
     return 0 < _digits_in(job_id) < JOB_DIGITS
 
@@ -80,5 +80,5 @@ def _digits_in(job_id: str) -> int:
 
 
 def new_token_id() -> str:
-    """Not secret: it names a token in lists."""
+    """Not a secret: it identifies a token in lists."""
     return f"tok-{_chance.draw()[:16]}"

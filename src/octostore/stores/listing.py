@@ -1,4 +1,4 @@
-"""Pages of jobs and events, and what may be forgotten."""
+"""Pages of jobs and events, and which old requests to forget."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,24 +19,24 @@ from octostore.stores.database import Database, Result
 from octostore.stores.rows import Row, entry_from_row, to_row
 
 FIRST_LONGER = "!"
-"""Sorts before everything that a name may contain, so that `name + FIRST_LONGER` is just after `name`."""
+"""Sorts before every character allowed in a name, so `name + FIRST_LONGER` sorts just after `name`."""
 LAST_NAME = "\U0010ffff"
-"""Sorts after every name, so that `prefix + LAST_NAME` ends the range of a prefix."""
+"""Sorts after every name, so `prefix + LAST_NAME` ends the range of a prefix."""
 FORGET_EVERY = 64
-"""Events. Looking for what may be forgotten costs as much as remembering it."""
+"""In events. Forgetting costs as much as remembering, so do it rarely."""
 SCAN_LIMIT = 10_000
 SCAN_STEP = 10
-"""How many events are looked through for a prefix or types, and how many for each that is wanted at a time: rare ones
-must not make a page slow, and frequent ones are found soon."""
+"""How many events to scan for a prefix or types, in total and per wanted event at a time: rare events must not make a
+page slow, and frequent ones are found quickly."""
 
 
 def first_name(prefix: str, after: str) -> str:
-    """Of those that begin with `prefix` and come after `after`."""
+    """The first name that starts with `prefix` and sorts after `after`."""
     return max(prefix, after + FIRST_LONGER) if after else prefix
 
 
 def query_jobs(database: Database, wanted: JobFilter, limit: int) -> list[Result]:
-    """Those stored as is wanted, in parts that are sorted."""
+    """Jobs stored with the wanted status, as sorted parts."""
     ask = _query_for(database, wanted, limit)
     if wanted.queue is not None:
         statuses = get_args(Status) if wanted.status is None else (wanted.status,)
@@ -47,7 +47,7 @@ def query_jobs(database: Database, wanted: JobFilter, limit: int) -> list[Result
 
 
 def query_expired(database: Database, wanted: JobFilter, limit: int) -> Result:
-    """Those whose claim has run out, and which may be so by now."""
+    """Jobs whose claims have expired, and which may therefore match by now."""
     return _query_for(database, wanted, limit)("list_expired", queue=wanted.queue)
 
 
@@ -57,17 +57,17 @@ def _query_for(database: Database, wanted: JobFilter, limit: int) -> Callable[..
 
 
 def page_of(parts: Iterable[Result], limit: int) -> list[Row]:
-    """The first of parts that are sorted, by names that are in one of them only."""
+    """Merge sorted parts that have no name in common."""
     return list(islice(merge(*(part.rows for part in parts)), limit))
 
 
 def listed_to(*pages: tuple[Sequence[Job], int]) -> str | None:
-    """The name up to which these pages, of so many jobs at most, leave none out; None if that is to the end."""
+    """The name up to which these pages, each with its limit, are complete; None if they reach the end."""
     return min((jobs[-1].job_id for jobs, limit in pages if len(jobs) == limit), default=None)
 
 
 def page_of_log(wanted: ListEvents, seq: int, ask: Callable[..., Sequence[Row]]) -> tuple[list[LogEntry], int]:
-    """The events, and how far the log, whose last event is `seq`, was looked through for them."""
+    """The events, and how far the log, whose last event is `seq`, was scanned for them."""
     limit = most = wanted.limit
     after, looked_at = wanted.after, 0
     if wanted.since is not None:
@@ -95,7 +95,7 @@ def page_of_log(wanted: ListEvents, seq: int, ask: Callable[..., Sequence[Row]])
 
 
 def _of_session(key: SessionKey, ask: Callable[..., Sequence[Row]], *, after: int, limit: int) -> Sequence[Row]:
-    """With what earlier versions wrote of it, where its id stood alone: it was that of whoever first opened it."""
+    """Includes events from earlier versions, which identify a session by its id alone, without a principal."""
     rows = ask("list_events_by_session", session=key, after=after, limit=limit)
     first = ask("list_events_by_session", session=id_of(key), after=0, limit=1)
     if not first or entry_from_row(first[0]).actor != whose(key):
@@ -106,9 +106,9 @@ def _of_session(key: SessionKey, ask: Callable[..., Sequence[Row]], *, after: in
 
 
 def to_forget(ws: WorkingSet) -> Iterator[tuple[str, int]]:
-    """Whose old requests to forget, and how many at most.
+    """Whose old requests to forget, and the maximum number of each.
 
-    Not with every commit, but with one in `FORGET_EVERY` events; and then more than have come, so that none pile up.
+    Runs once every `FORGET_EVERY` events and forgets more than were added since, so that none pile up.
     """
     if ws.seq % FORGET_EVERY < len(ws.entries):
         for principal, count in Counter(ended.principal for ended in ws.new_ended).items():

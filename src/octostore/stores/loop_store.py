@@ -1,4 +1,4 @@
-"""A store as event loops use it: what a loop asks in one turn goes to the writer in one piece, and wakes it once."""
+"""A store for event loops: everything a loop submits in one turn goes to the writer together, and wakes it once."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -20,22 +20,22 @@ Answers: TypeAlias = "asyncio.Future[list[ReplyOrError]]"
 
 
 class LoopStore:
-    """For tasks of any loop. It never blocks one, but for what `RUN_HERE_MAX` commands take on a quick disk."""
+    """For tasks of any loop. Never blocks a loop, except for up to `RUN_HERE_MAX` commands on a fast disk."""
 
     RUN_HERE_MAX = 0
 
     def __init__(self, store: LocalStore) -> None:
         self.local = store
         self._turn: _Turn | None = None
-        """The one in which something was asked last, until it is handed over."""
+        """The turn that is collecting commands, until it is handed to the writer."""
 
     def submit(self, commands: Sequence[AnyCommand]) -> Answers:
-        """Run in one transaction, and do so whether or not anybody waits for it."""
+        """Run in one transaction, whether or not anyone still waits for it."""
         answers: Answers = self.ask_for(commands).answers
         return answers
 
     async def execute_all(self, commands: Sequence[Command[Any]]) -> list[ReplyOrError]:
-        """The same, but what is claimed for a caller who is cancelled meanwhile is given back."""
+        """Like `submit`, but undoes what was claimed for a caller that is cancelled meanwhile."""
         asked = self.ask_for(commands)
         answers: Answers = asked.answers
         try:
@@ -46,7 +46,7 @@ class LoopStore:
             raise
 
     def ask_for(self, commands: Sequence[AnyCommand], answers: Any = None) -> "_Asked":
-        """`answers` is what waits for them: a future, or what has its methods `done`, `set_result`, `set_exception`."""
+        """`answers` receives the replies: a future, or an object with its `done`, `set_result` and `set_exception`."""
         loop = asyncio.get_running_loop()
         turn = self._turn
         if turn is None or turn.loop is not loop or turn.size >= MAX_BATCH:
@@ -86,27 +86,27 @@ class LoopStore:
         if isinstance(turn.outcome, Exception):
             self._fail(turn, turn.outcome)
         for asked, replies in turn.replies():
-            if not asked.answers.done():  # nobody may wait for it any more
+            if not asked.answers.done():  # its caller may have been cancelled
                 asked.answers.set_result(replies)
 
     def _fail(self, turn: "_Turn", fault: Exception) -> None:
         waiting = [asked for asked in turn.asked if not asked.answers.done()]
         if len(turn.asked) > 1 and not isinstance(fault, Unreachable):
-            for asked in waiting:  # a bug met by one of them is not the others' problem
+            for asked in waiting:  # one caller's bug must not fail the others
                 asked.turn = _Turn(turn.loop, [asked])
                 self._hand_over(asked.turn)
             return
         for asked in waiting:
-            # Each raises, and so changes, an error of its own.
+            # Each caller raises, and so modifies, its own exception.
             asked.answers.set_exception(copy(fault))
 
     def _give_back(self, turn: "_Turn") -> None:
-        """For what nobody waits for any more: should a claim or a session come of it, nobody would ever know.
+        """Undo claims and sessions whose callers were cancelled; otherwise nobody would know about them.
 
-        The loop's thread abandons and the writer's answers, in any order, and both come here. The later one finds it.
+        The loop's thread cancels and the writer's thread replies, in either order. Both call this; the later one acts.
         """
         while turn.outcome is not None and turn.abandoned:
-            with suppress(IndexError, Unreachable):  # the other one was faster, or the store is closed
+            with suppress(IndexError, Unreachable):  # the other thread was faster, or the store is closed
                 self._undo(turn, turn.abandoned.pop())
 
     def _undo(self, turn: "_Turn", abandoned: "_Asked") -> None:
@@ -116,11 +116,11 @@ class LoopStore:
         )
         commands: list[AnyCommand] = [undo for undo in undoing if undo is not None]
         if commands:
-            self.local.submit_to(commands, lambda _: None)  # nobody waits for this one either
+            self.local.submit_to(commands, lambda _: None)  # nobody waits for this either
 
 
 class _Asked(msgspec.Struct, eq=False):
-    """Commands, and who waits for their answers."""
+    """Commands, and who waits for their replies."""
 
     commands: Sequence[AnyCommand]
     answers: Any
@@ -128,17 +128,17 @@ class _Asked(msgspec.Struct, eq=False):
 
 
 class _Turn(msgspec.Struct, eq=False):
-    """What a loop asks in one turn, and what became of it."""
+    """What a loop submitted in one turn, and the outcome."""
 
     loop: asyncio.AbstractEventLoop
     asked: list[_Asked] = []
     size: int = 0
     outcome: Any = None
-    """The answers, or a fault."""
+    """The replies, or a fault."""
     abandoned: list[_Asked] = []
 
     def replies(self) -> Iterator[tuple[_Asked, list[ReplyOrError]]]:
-        """None without an outcome, or with a fault."""
+        """Empty without an outcome, or after a fault."""
         if isinstance(self.outcome, list):
             start = 0
             for asked in self.asked:

@@ -1,4 +1,4 @@
-"""A store in memory: the plainest thing that keeps the contract, and the model that the others are tested against."""
+"""An in-memory store: the simplest thing that keeps the contract, and the model the others are tested against."""
 
 import secrets
 import threading
@@ -41,7 +41,7 @@ TOLD_OF_QUEUES = {"enqueued", "claimed", "done", "failed", "expired"}
 
 
 class MemoryRows:
-    """Rows go in and out as copies, so that a batch which fails half-way has changed nothing."""
+    """Copies rows in and out, so that a batch that fails halfway changes nothing."""
 
     def __init__(self) -> None:
         self.seq = 0
@@ -54,7 +54,7 @@ class MemoryRows:
         self.contexts: dict[SessionKey, bytes] = {}
         self.tokens: dict[str, Token] = {}
         self.queued: Counter[str] = Counter()
-        """How many jobs principals have queued."""
+        """The number of queued jobs per principal."""
         self.ended: dict[str, deque[EndedRequest]] = {}
         self._ended_by_id: dict[tuple[str, str], list[EndedRequest]] = {}
         self.log: list[LogEntry] = []
@@ -188,7 +188,7 @@ class MemoryRows:
         return [entry for entry in self.log[after:] if entry.job_id in job_ids]
 
     def next_ends(self, _ends: Sequence[LogEntry]) -> list[LogEntry]:
-        """Never needed: `last_ends` are all."""
+        """Never needed: `last_ends` returns all of them."""
         return []
 
     def events_at(self, seqs: Sequence[int]) -> list[LogEntry]:
@@ -254,7 +254,7 @@ class MemoryRows:
             if not same:
                 del self._ended_by_id[oldest.principal, oldest.request_id]
 
-    # What belongs to a row
+    # Rows that belong to a row
 
     def _add_job(self, ws: WorkingSet, stored: Job) -> Job:
         job = ws.jobs.get(stored.job_id)
@@ -299,7 +299,7 @@ class MemoryRows:
                 self._add_job(ws, job)
         ws.sessions_with_all_claims |= needs.claims_of
 
-    # What is found by looking
+    # Rows found by searching
 
     def _add_lists(self, ws: WorkingSet, lists: dict[JobFilter, int]) -> None:
         for wanted, count in lists.items():
@@ -411,21 +411,21 @@ class MemoryRows:
 
 
 def _copied(job: Job) -> Job:
-    """Rows and claims are changed in place; what else is in them is not, and is shared."""
+    """Jobs and claims are modified in place; everything inside them is immutable and can be shared."""
     copied = copy(job)
     copied.claim = copy(job.claim)
     return copied
 
 
 class MemoryBackend:
-    writing_at_once = None  # nobody is in such a hurry here
+    writing_at_once = None  # nothing here is slow enough
 
     def __init__(self, rows: MemoryRows | None = None) -> None:
         self.rows = rows or MemoryRows()
         self._lock = threading.RLock()
 
-    def found(self) -> None:
-        """It is there from the beginning."""
+    def create(self) -> None:
+        """Exists from the start."""
 
     @contextmanager
     def writing(self, _needs: Needs) -> Iterator[MemoryRows]:

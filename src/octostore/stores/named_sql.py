@@ -1,4 +1,4 @@
-"""SQL lives in files: each statement has a name, a line that says what it is for, and may use others by `{name}`."""
+"""SQL lives in files: each statement has a name and a purpose, and may include other statements by `{name}`."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ LIMITS = {
 
 
 class Queries(Mapping[str, str]):
-    """Statements by name. Each is put together when it is first asked for: a process that only looks uses few."""
+    """Statements by name, assembled on first use: a process that only reads needs few of them."""
 
     def __init__(self, raw: dict[str, str]) -> None:
         self._raw = raw
@@ -40,14 +40,14 @@ class Queries(Mapping[str, str]):
 
 
 def load_queries(path: str, values: Callable[[Sequence[str]], str], **names: str) -> Queries:
-    """The statements of a database's own file, and those that all share, by name.
+    """The statements in a database's own file and those all databases share, by name.
 
-    `values` is how it takes rows with these columns; `names` may be used in statements, too.
+    `values` renders the placeholders for rows with these columns; statements may also use `names`.
     """
     for table, columns in COLUMNS.items():
         names[f"{table}_columns"] = ", ".join(columns)
         names[f"{table}_values"] = values(columns)
-        # All but the first, by which a row is known.
+        # All columns but the key.
         names[f"{table}_changes"] = ", ".join(f"{column} = excluded.{column}" for column in columns[1:])
     return Queries(_read(SHARED) | _read(path) | names)
 

@@ -1,4 +1,4 @@
-"""One URL says where the rows are. Those of a server are the client's business."""
+"""One URL says where the rows are. Server URLs are the client's business."""
 
 import os
 from collections.abc import Callable
@@ -17,11 +17,11 @@ HOME_VARIABLE = "OCTOSTORE_HOME"
 
 
 def chosen_url(url: str | None) -> str | None:
-    """The one sources, else that of the environment; None for the file of this user."""
+    """The URL passed in, else the one in the environment; None for the user's own file."""
     if url is None:
         return os.environ.get(URL_VARIABLE) or None
     if not isinstance(url, str):
-        raise InvalidInput("url", f"must be text such as sqlite:///jobs.db, not {type(url).__name__}")
+        raise InvalidInput("url", f"must be text like sqlite:///jobs.db, not {type(url).__name__}")
     return url
 
 
@@ -35,7 +35,7 @@ class Where(msgspec.Struct, frozen=True):
 
 
 def find_store(url: str | None) -> Where:
-    """Where the rows are. What a kind of store needs is imported only for those who use it."""
+    """Where the rows are. The driver for a kind of store is imported only if that kind is used."""
     url = chosen_url(url)
     scheme = _scheme_of(url)
     if scheme == "memory":
@@ -52,7 +52,7 @@ def find_store(url: str | None) -> Where:
         return Where(partial(SqliteBackend, path, Identity()), SystemClock(), path)
     if scheme in {"postgresql", "postgres"} and url is not None:
         return _find_postgres(url)
-    # Never the whole URL: it may carry a password.
+    # Never the whole URL: it may contain a password.
     what = f"begins with {scheme!r}" if scheme else "has no scheme"
     raise InvalidInput(
         "url",
@@ -74,50 +74,50 @@ def _find_postgres(url: str) -> Where:
             "url", "names a PostgreSQL database, which needs psycopg: install octostore[postgres]"
         ) from None
     address = parse_address(url)
-    # Its time is the database's, which comes with the counters.
+    # The time is the database's, and arrives with the counters.
     return Where(partial(PostgresBackend, address, identity=Identity()), as_stored, str(address))
 
 
 def sqlite_path(url: str | None) -> str | None:
-    """The file that `url` (None: the default) names; None where it names something else."""
+    """The file `url` names (None: the default file); None if it names something else."""
     if url is None:
         return default_path()
     return _sqlite_path(url) if _scheme_of(url) == "sqlite" else None
 
 
 def _scheme_of(url: str | None) -> str:
-    """Whatever else is in it, which only those who know that scheme can understand."""
+    """Only the scheme; the rest is parsed by the code that handles it."""
     scheme, colon, _ = (url or "").partition(":")
     return scheme.lower() if colon else ""
 
 
 def default_path() -> str:
-    """Where the store of this user is."""
+    """The path of the user's own store."""
     return os.path.join(data_folder(), "octostore.db")
 
 
 def data_folder() -> str:
-    """The folder of this user's data, which need not be there."""
+    """The user's data folder, which may not exist."""
     folder = os.environ.get(HOME_VARIABLE)
     if folder:
-        return os.path.abspath(folder)  # from now on, as in `_sqlite_path`
+        return os.path.abspath(folder)  # absolute, as in `_sqlite_path`
     shared = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
     return os.path.abspath(os.path.join(shared, "octostore"))
 
 
 def keeping_root(url: str | None) -> str:
-    """The folder with the leases that are kept for this user: beside a file, else among the user's data.
+    """The folder for this user's kept leases: next to a file store, else in the user's data folder.
 
-    It need not be there. Every command looks whether it is, so that must take no more than a `stat`.
+    It may not exist. Every command checks for it, so the check must not cost more than a `stat`.
     """
     path = sqlite_path(url)
     if path is None:
         return os.path.join(data_folder(), "kept")
-    return f"{os.path.realpath(path)}-kept-{os.geteuid()}"  # users that share the file keep their own
+    return f"{os.path.realpath(path)}-kept-{os.geteuid()}"  # users who share the file keep their leases apart
 
 
 def make_data_folder() -> str:
-    """The same, which is there from now on. Nobody else can read it where it is new, nor write to it in any case."""
+    """Create the data folder if needed. A new one is private; an existing one must not be writable by others."""
     folder = data_folder()
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -136,8 +136,8 @@ def _sqlite_path(url: str) -> str:
     if path == ":memory:":
         raise InvalidInput("url", "does not name a file; use memory: for an in-memory store")
     if "%" in path:
-        from urllib.parse import unquote  # noqa: PLC0415  # which few names need
+        from urllib.parse import unquote  # noqa: PLC0415  # few paths need it
 
         path = unquote(path)
-    # Absolute from now on, because a process may change its folder, or fork and reopen.
+    # Absolute, because a process may change its folder, or fork and reopen.
     return os.path.join(os.getcwd(), path)

@@ -1,8 +1,8 @@
-"""Those in this process who hold jobs, and should hear what others do to their claims.
+"""The owners in this process, who should learn quickly when others stop or cancel their claims.
 
-Being told is only a hint, to heartbeat now: whoever misses it hears of it with the next heartbeat. Nobody looks at the
-log for their sake, so what other processes do is noticed here only while somebody in this one waits or follows the log
-(at a server: follows the log).
+A ring is only a hint to send a heartbeat now; an owner who misses it learns with its next heartbeat. Nobody reads the
+log just for owners, so changes by other processes ring here only while someone in this process waits or follows the
+log (on a server: follows the log).
 """
 
 import os
@@ -20,7 +20,7 @@ class Owners:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._rings: dict[str, tuple[Ring, ...]] = {}
-        """Job -> whom to call. Where two stores have a job of one name, it rings for both, which does no harm."""
+        """Job -> callbacks. If two stores have a job with the same name, both ring, which is harmless."""
 
     def add(self, job_id: str, ring: Ring) -> None:
         with self._lock:
@@ -44,5 +44,5 @@ class Owners:
 
 
 owners = Owners()
-# The claims of the parent are not those of a forked child.
+# A parent's claims do not belong to its forked child.
 os.register_at_fork(after_in_child=owners.__init__)  # type: ignore[misc]

@@ -1,10 +1,10 @@
-"""Whether transactions are so quick that somebody may run them who has other things to do."""
+"""Whether commits are currently fast enough to run in a thread that has other work to do."""
 
 import time
 
 MOMENT_SECONDS = 0.005
 CALM = 20
-"""For how many times as long as a transaction took too long none is risked, so that it is a small part of the time."""
+"""After a slow commit, take no risk for this many times its duration, so that stalls stay a small share of the time."""
 
 
 class Pace:
@@ -12,7 +12,7 @@ class Pace:
         self._quick_from = 0.0
 
     def note(self, seconds: float) -> None:
-        """How long a commit took, in whichever thread: all else goes on at the same pace anywhere."""
+        """Record how long a commit took, in any thread."""
         if seconds > MOMENT_SECONDS:
             self._quick_from = max(self._quick_from, time.monotonic() + CALM * (seconds - MOMENT_SECONDS))
 

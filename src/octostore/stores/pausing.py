@@ -1,16 +1,16 @@
-"""Pauses before another attempt, spread out: those who have failed together do not all come back together."""
+"""Jittered pauses before a retry: those who failed together must not all come back together."""
 
 import random
 from collections.abc import Iterator
 
 
 def jittered(seconds: float) -> float:
-    """About so long."""
-    return seconds * random.uniform(0.5, 1.5)  # noqa: S311  # spreads load, guards nothing
+    """About this long."""
+    return seconds * random.uniform(0.5, 1.5)  # noqa: S311  # spreads load; not a secret
 
 
 def pauses(first_seconds: float, longest_seconds: float) -> Iterator[float]:
-    """Each about twice as long as the one before."""
+    """Each about twice as long as the last."""
     pause = first_seconds
     while True:
         yield jittered(pause)

@@ -1,4 +1,4 @@
-"""What nobody else may change: the files that we read and write, and the folders that they are in."""
+"""Refuse files and folders that other users could change."""
 
 import os
 import stat
@@ -11,10 +11,9 @@ UNKNOWN = -1
 
 
 def check_file(path: str, *beside: str) -> None:
-    """Of the file at `path`, those whose names end with `beside` as well, and their folder; also before they are made.
+    """Check the file at `path`, its companions with the suffixes `beside`, and their folder; also before they exist.
 
-    Raises `InvalidInput`, with the command that helps. Where all may write but only their owner may delete, as in
-    /tmp, a folder is good for files of one's own.
+    Raises `InvalidInput` with the command that fixes it. A sticky folder like /tmp is fine for one's own files.
     """
     real = os.path.realpath(path)
     for status in _statuses([real]).values():
@@ -33,7 +32,7 @@ def check_file(path: str, *beside: str) -> None:
 
 
 def check_folder(folder: str) -> None:
-    """The same for whatever is in it."""
+    """Check that other users cannot write to this folder."""
     _check_modes([os.path.realpath(folder)])
 
 
@@ -47,7 +46,7 @@ def _check_modes(paths: Iterable[str]) -> None:
 
 
 def _statuses(paths: Iterable[str]) -> dict[str, os.stat_result]:
-    """Of those that are there. What else is wrong with them is found out when they are opened."""
+    """Of the paths that exist. Opening them reveals anything else that is wrong."""
     found = {}
     for path in paths:
         try:
@@ -65,8 +64,8 @@ def _can_others_write(status: os.stat_result) -> bool:
 
 
 def _is_alone(status: os.stat_result) -> bool:
-    """Whether nobody else is in its group, as far as the system knows: many give each user a group of their own."""
-    import grp  # noqa: PLC0415  # few need them
+    """Whether the group has no other members, as far as the system knows: many systems create a group per user."""
+    import grp  # noqa: PLC0415  # rarely needed
     import pwd  # noqa: PLC0415
 
     if status.st_gid == ROOT:
@@ -84,6 +83,6 @@ def _is_alone(status: os.stat_result) -> bool:
 
 
 def _quoted(paths: Iterable[str]) -> str:
-    import shlex  # noqa: PLC0415  # only for whoever is refused
+    import shlex  # noqa: PLC0415  # only needed for the error
 
     return shlex.join(paths)

@@ -1,98 +1,98 @@
--- The statements that both databases understand. Each has a name and a line that says what it is for; {name} stands for
--- the text of another one, here or in the database's own file. %(name)s is a value, or with ANY any number of them; %s are
--- the values of a row. {now} is the moment of the transaction.
+-- The statements that both databases understand. Each has a name and a line that says what it is for; {name} includes
+-- another statement, from here or from the database's own file. %(name)s is a value, or with ANY several; %s are the values
+-- of a row. {now} is the moment of the transaction.
 
 -- name: save_queues
 -- The settings of queues.
 INSERT INTO {schema}.queues ({queue_columns}) {queue_values} ON CONFLICT (name) DO UPDATE SET {queue_changes}
 
 -- name: count_queued
--- By how many the jobs that principals have queued have become more or fewer.
+-- Change the number of jobs that principals have queued.
 INSERT INTO {schema}.principals AS known ({principal_columns}) {principal_values}
 ON CONFLICT (principal) DO UPDATE SET queued = known.queued + excluded.queued
 
 -- name: save_jobs
--- Jobs that are new or have changed.
+-- New and changed jobs.
 INSERT INTO {schema}.jobs ({job_columns}) {job_values} ON CONFLICT (job_id) DO UPDATE SET {job_changes}
 
 -- name: save_sessions
--- Sessions that are new or have changed.
+-- New and changed sessions.
 INSERT INTO {schema}.sessions ({session_columns}) {session_values} ON CONFLICT (session_id) DO UPDATE SET {session_changes}
 
 -- name: save_tokens
--- Tokens that are new or have changed.
+-- New and changed tokens.
 INSERT INTO {schema}.tokens ({token_columns}) {token_values}
 
 -- name: drop_tokens
--- Tokens that are about to be saved: of two in a batch, one may have got the digest that the other had.
+-- Tokens about to be saved: within a batch, one may have taken over the digest of another.
 DELETE FROM {schema}.tokens WHERE token_id = ANY(%(tokens)s)
 
 -- name: save_checkpoints
--- What the owners of jobs leave for their successors.
+-- State that owners save for their successors.
 INSERT INTO {schema}.checkpoints ({checkpoint_columns}) {checkpoint_values}
 ON CONFLICT (job_id) DO UPDATE SET {checkpoint_changes}
 
 -- name: drop_checkpoints
--- The jobs are done; their next run starts afresh.
+-- The jobs are done; their next run starts from scratch.
 DELETE FROM {schema}.checkpoints WHERE job_id = ANY(%(jobs)s)
 
 -- name: save_contexts
--- What sessions leave for whoever resumes them, in place of what they left before.
+-- The contexts of sessions; each replaces the one before.
 INSERT INTO {schema}.contexts ({context_columns}) {context_values}
 ON CONFLICT (session_id) DO UPDATE SET {context_changes}
 
 -- name: append_events
--- Lines of the log.
+-- New lines of the log.
 INSERT INTO {schema}.events ({event_columns}) {event_values}
 
 -- name: append_documents
--- What events brought.
+-- Documents that came with events.
 INSERT INTO {schema}.documents ({document_columns}) {document_values}
 
 -- name: forget_requests
--- Those of a principal that are old, and far enough from the newest; a few at a time, from the oldest on. They are numbered
--- without gaps. The `+` keeps the other limit from being searched for: most that it allows are not old enough.
+-- Old requests of a principal, far enough behind its newest; a few at a time, oldest first. They are numbered without
+-- gaps. The `+` keeps the planner from using the other limit's index: most rows it allows are not old enough.
 DELETE FROM {schema}.ended_requests WHERE principal = %(principal)s AND ended_at < {now} - %(age)s
     AND number >= (SELECT min(number) FROM {schema}.ended_requests WHERE principal = %(principal)s)
     AND number < (SELECT min(number) FROM {schema}.ended_requests WHERE principal = %(principal)s) + %(limit)s
     AND +number <= (SELECT max(number) FROM {schema}.ended_requests WHERE principal = %(principal)s) - %(kept)s
 
 -- name: jobs
--- Jobs by their names.
+-- Jobs by name.
 SELECT {job_columns} FROM {schema}.jobs WHERE job_id = ANY(%(jobs)s)
 
 -- name: claimed_jobs
--- Those of some jobs that are claimed.
+-- Those of these jobs that are claimed.
 SELECT {job_columns} FROM {jobs_by_status} WHERE status = 'claimed' AND job_id = ANY(%(jobs)s)
 
 -- name: documents_of_job
--- What a job brings with it: payload, result and checkpoint.
+-- A job's payload, result and checkpoint.
 (SELECT body FROM {schema}.documents WHERE seq = payload_seq), (SELECT body FROM {schema}.documents WHERE seq = result_seq),
 (SELECT data FROM {schema}.checkpoints WHERE checkpoints.job_id = jobs.job_id)
 
 -- name: jobs_with_documents
--- Jobs by their names, with what they bring with them.
+-- Jobs by name, with their documents.
 SELECT {job_columns}, {documents_of_job} FROM {schema}.jobs WHERE job_id = ANY(%(jobs)s)
 
 -- name: documents
--- The payloads and results that events brought.
+-- Payloads and results, by the event they came with.
 SELECT {document_columns} FROM {schema}.documents WHERE seq = ANY(%(seqs)s)
 
 -- name: checkpoints
--- What the last owners of jobs left.
+-- The last checkpoints of jobs.
 SELECT {checkpoint_columns} FROM {schema}.checkpoints WHERE job_id = ANY(%(jobs)s)
 
 -- name: sessions
--- Sessions by their ids, each with its context.
+-- Sessions by id, with their contexts.
 SELECT {session_columns}, (SELECT data FROM {schema}.contexts WHERE contexts.session_id = sessions.session_id)
 FROM {schema}.sessions WHERE session_id = ANY(%(sessions)s)
 
 -- name: sessions_alone
--- Sessions by their ids, without their contexts.
+-- Sessions by id, without their contexts.
 SELECT {session_columns} FROM {schema}.sessions WHERE session_id = ANY(%(sessions)s)
 
 -- name: context_sizes
--- The sizes of contexts in bytes. Neither database reads them for that.
+-- The sizes of contexts in bytes. Neither database reads the contexts for this.
 SELECT session_id, length(data) FROM {schema}.contexts WHERE session_id = ANY(%(sessions)s)
 
 -- name: claims_of_sessions
@@ -100,39 +100,39 @@ SELECT session_id, length(data) FROM {schema}.contexts WHERE session_id = ANY(%(
 SELECT {job_columns} FROM {schema}.jobs WHERE session_id = ANY(%(sessions)s)
 
 -- name: claims_beside
--- The live claims bound to the same sessions as those of some jobs.
+-- The live claims bound to the same sessions as the claims on these jobs.
 SELECT {job_columns} FROM {schema}.jobs
 WHERE session_id IN (SELECT session_id FROM {schema}.jobs WHERE job_id = ANY(%(jobs)s))
 
 -- name: news_of_sessions
--- Of the live claims bound to sessions, those whose owner was asked to stop, or may have to be told that it is stuck.
+-- Live claims bound to sessions whose owner was asked to stop, or may have to learn that it is stuck.
 SELECT {job_columns} FROM {schema}.jobs WHERE session_id = ANY(%(sessions)s)
     AND (stop_request IS NOT NULL OR max_silence_ms IS NOT NULL)
 
 -- name: jobs_in_flight
--- What sessions were working on when they were lost.
+-- The jobs that sessions held when they were lost.
 SELECT {job_columns} FROM {schema}.jobs WHERE job_id IN ({names_in_flight} AND session_id = ANY(%(sessions)s))
 
 -- name: queues
--- Queues that have a limit or are paused, and how many of their jobs are claimed.
+-- Queues that are limited or paused, and how many of their jobs are claimed.
 SELECT name, max_claimed, pause, (SELECT count(*) FROM {schema}.jobs WHERE queue = name AND status = 'claimed')
 FROM {schema}.queues WHERE name = ANY(%(names)s) AND (max_claimed IS NOT NULL OR pause IS NOT NULL)
 
 -- name: claimed_in_queues
--- How many jobs of queues are claimed; nothing of those without any.
+-- How many jobs of these queues are claimed; no row for a queue without any.
 SELECT queue, count(*) FROM {schema}.jobs WHERE queue = ANY(%(names)s) AND status = 'claimed' GROUP BY queue
 
 -- name: expired_claims
--- The claims that have run out, oldest first.
+-- Expired claims, oldest first.
 SELECT {job_columns} FROM {schema}.jobs WHERE expires_at <= {now} ORDER BY expires_at, fencing_token LIMIT %(limit)s
 
 -- name: expired_sessions
--- The sessions that have run out, oldest first.
+-- Expired sessions, oldest first.
 SELECT session_id FROM {schema}.sessions
 WHERE status = 'open' AND expires_at <= {now} ORDER BY expires_at, session_id LIMIT %(limit)s
 
 -- name: claims_of_expired_sessions
--- The claims bound to them, in the same order.
+-- The claims bound to expired sessions, in the same order.
 SELECT {job_columns} FROM (
     SELECT j.*, s.expires_at AS session_expires_at
     FROM (SELECT session_id AS ended, expires_at FROM {schema}.sessions WHERE status = 'open' AND expires_at <= {now}
@@ -141,12 +141,12 @@ SELECT {job_columns} FROM (
 ) found ORDER BY session_expires_at, session_id, job_id LIMIT %(limit)s
 
 -- name: has_run_out
--- Of a job: its claim has run out, by itself or with its session.
+-- Condition on a job: its claim has expired, by itself or with its session.
 (expires_at <= {now} OR session_id IN (SELECT session_id FROM {schema}.sessions WHERE status = 'open' AND expires_at <= {now}))
 
 -- name: priorities
--- Those at which jobs of a queue wait, from the first on: a line is read priority by priority, so as never to walk through
--- jobs that are not due yet.
+-- The priorities at which jobs of a queue wait, lowest first: reading the queue priority by priority never scans jobs
+-- that are not due yet.
 WITH RECURSIVE priorities(level) AS (
     SELECT min(priority) FROM {schema}.jobs WHERE status = 'queued' AND queue = %(queue)s
     UNION ALL
@@ -156,7 +156,7 @@ WITH RECURSIVE priorities(level) AS (
 )
 
 -- name: priorities_of_kind
--- The same for one kind of job.
+-- Like `priorities`, for one kind of job.
 WITH RECURSIVE priorities(level) AS (
     SELECT min(priority) FROM {schema}.jobs WHERE status = 'queued' AND queue = %(queue)s AND kind = %(kind)s
     UNION ALL
@@ -166,24 +166,23 @@ WITH RECURSIVE priorities(level) AS (
 )
 
 -- name: line_by_name
--- The jobs of a queue that are due, in the order in which they are to be claimed, whose names are in a range, and of one
--- kind or any (NULL). Found by name: what others have in the queue must not slow down somebody who may only see a part.
+-- The due jobs of a queue in claim order, with names in a range, of one kind or any (NULL). Searched by name: other
+-- principals' jobs in the queue must not slow down a caller whose token covers only a prefix.
 SELECT {job_columns}, {documents_of_job} FROM {schema}.jobs
 WHERE queue = %(queue)s AND status = 'queued' AND job_id >= %(first)s AND job_id < %(last)s
     AND (kind = %(kind)s OR %(kind)s IS NULL) AND available_at <= {now}
 ORDER BY priority, available_at, enqueued_seq LIMIT %(count)s
 
 -- name: next_expiry
--- When the next claim or session runs out.
+-- When the next claim or session expires.
 SELECT min(at) FROM (
     SELECT min(expires_at) AS at FROM {schema}.jobs WHERE expires_at > {now}
     UNION ALL
     SELECT min(expires_at) FROM {schema}.sessions WHERE status = 'open' AND expires_at > {now}) moments
 
 -- name: waiting
--- How many jobs of a queue wait and are due, and since when the first of them; how many are not, and when the first of
--- these is. Of each priority up to a limit. Here and below, without the jobs that the transaction has loaded, whose state
--- it knows better.
+-- How many waiting jobs of a queue are due, and since when; how many are not, and when the first will be. Up to a limit per
+-- priority. Here and below, without jobs that the transaction has loaded, because it knows their current state.
 {priorities}
 SELECT CAST(sum(ready) AS bigint), min(since), CAST(sum(later) AS bigint), min(due_at) FROM (SELECT
     (SELECT count(*) FROM (SELECT 1 FROM {jobs_in_line} WHERE status = 'queued' AND queue = %(queue)s
@@ -197,7 +196,7 @@ SELECT CAST(sum(ready) AS bigint), min(since), CAST(sum(later) AS bigint), min(d
     FROM priorities p WHERE p.level IS NOT NULL) levels
 
 -- name: waiting_of_kind
--- The same for one kind of job.
+-- Like `waiting`, for one kind of job.
 {priorities_of_kind}
 SELECT CAST(sum(ready) AS bigint), min(since), CAST(sum(later) AS bigint), min(due_at) FROM (SELECT
     (SELECT count(*) FROM (SELECT 1 FROM {jobs_in_line_by_kind} WHERE status = 'queued' AND queue = %(queue)s
@@ -211,14 +210,14 @@ SELECT CAST(sum(ready) AS bigint), min(since), CAST(sum(later) AS bigint), min(d
     FROM priorities p WHERE p.level IS NOT NULL) levels
 
 -- name: waiting_by_name
--- The same for names in a range, and one kind or any (NULL). Found by name, like the line of whoever may only see these.
+-- Like `waiting`, for names in a range, and one kind or any (NULL). Searched by name, like `line_by_name`.
 SELECT count(*) FILTER (WHERE available_at <= {now}), min(available_at) FILTER (WHERE available_at <= {now}),
     count(*) FILTER (WHERE available_at > {now}), min(available_at) FILTER (WHERE available_at > {now})
 FROM {schema}.jobs WHERE queue = %(queue)s AND status = 'queued' AND job_id >= %(first)s AND job_id < %(last)s
     AND (kind = %(kind)s OR %(kind)s IS NULL) AND {not_loaded}
 
 -- name: not_waiting
--- How many jobs of a queue, with names in a range, are claimed, dead and done; of each up to a limit.
+-- How many jobs of a queue, with names in a range, are claimed, dead and done; each up to a limit.
 SELECT (SELECT count(*) FROM (SELECT 1 FROM {schema}.jobs WHERE queue = %(queue)s AND status = 'claimed'
         AND job_id >= %(first)s AND job_id < %(last)s AND {not_loaded} LIMIT %(most)s) claimed),
     (SELECT count(*) FROM (SELECT 1 FROM {schema}.jobs WHERE queue = %(queue)s AND status = 'dead'
@@ -227,13 +226,13 @@ SELECT (SELECT count(*) FROM (SELECT 1 FROM {schema}.jobs WHERE queue = %(queue)
         AND job_id >= %(first)s AND job_id < %(last)s AND {not_loaded} LIMIT %(most)s) done)
 
 -- name: claims_in_queue
--- The first claims of a queue by name, and of what kind their jobs are.
+-- The first claims of a queue by name, and the kinds of their jobs.
 SELECT job_id, owner, kind FROM {schema}.jobs WHERE queue = %(queue)s AND status = 'claimed'
     AND job_id >= %(first)s AND job_id < %(last)s AND {not_loaded} ORDER BY job_id LIMIT %(most)s
 
 -- name: queue_names
--- Queues that have jobs with names in a range, and all that are limited or paused if that is the range of all names: those
--- in which most wait, among the first so many by name. Each name is found from the one before.
+-- Queues with jobs whose names are in a range; for the range of all names, also those that are limited or paused. The ones
+-- in which most jobs wait, out of a limited number by name. Each name is found from the one before.
 WITH RECURSIVE found(queue, place) AS (
     SELECT min(queue), 1 FROM {schema}.jobs WHERE queue IS NOT NULL
     UNION ALL
@@ -253,18 +252,18 @@ SELECT queue FROM (
 ORDER BY depth DESC, {queue_by_bytes} LIMIT %(limit)s
 
 -- name: happened_in_queues
--- What happened in queues after an event, to jobs with names in a range: how often in each bucket of time, and when last.
--- All that was before a moment is in the bucket of that moment.
+-- What happened in queues after an event, to jobs with names in a range: how often per time bucket, and when last.
+-- Everything before a moment is in the bucket of that moment.
 SELECT queue, type, {later}(at, %(before)s) / %(bucket)s AS bucket, count(*), max(at) FROM {schema}.events
 WHERE seq > %(after)s AND queue IS NOT NULL AND type IN ('enqueued', 'claimed', 'done', 'failed', 'expired') AND {in_span}
 GROUP BY queue, type, bucket
 
 -- name: moment_of_event
--- When it happened.
+-- When an event happened.
 SELECT at FROM {schema}.events WHERE seq = %(seq)s
 
 -- name: tokens
--- Tokens by their ids.
+-- Tokens by id.
 SELECT {token_columns} FROM {schema}.tokens WHERE token_id = ANY(%(tokens)s)
 
 -- name: queued_of_principals
@@ -272,7 +271,7 @@ SELECT {token_columns} FROM {schema}.tokens WHERE token_id = ANY(%(tokens)s)
 SELECT {principal_columns} FROM {schema}.principals WHERE principal = ANY(%(principals)s)
 
 -- name: tokens_by_digest
--- Tokens by their secrets.
+-- Tokens by digest.
 SELECT {token_columns} FROM {schema}.tokens WHERE digest = ANY(%(digests)s)
 
 -- name: list_tokens
@@ -280,11 +279,11 @@ SELECT {token_columns} FROM {schema}.tokens WHERE digest = ANY(%(digests)s)
 SELECT {token_columns} FROM {schema}.tokens ORDER BY created_at DESC, token_id
 
 -- name: store_key
--- The secret from which pseudonyms are made.
+-- The secret that pseudonyms are derived from.
 SELECT key FROM {schema}.store_key
 
 -- name: list_jobs
--- Jobs by name, from one name up to before another.
+-- Jobs by name, from one name up to, but excluding, another.
 SELECT {job_columns} FROM {schema}.jobs WHERE job_id >= %(first)s AND job_id < %(last)s ORDER BY job_id LIMIT %(limit)s
 
 -- name: names_from
@@ -292,34 +291,34 @@ SELECT {job_columns} FROM {schema}.jobs WHERE job_id >= %(first)s AND job_id < %
 SELECT job_id FROM {schema}.jobs WHERE job_id >= %(first)s AND job_id < %(last)s ORDER BY job_id LIMIT %(limit)s
 
 -- name: names_before
--- The same from the other end.
+-- Like `names_from`, in the other direction.
 SELECT job_id FROM {schema}.jobs WHERE job_id >= %(first)s AND job_id < %(last)s ORDER BY job_id DESC LIMIT %(limit)s
 
 -- name: list_jobs_by_status
--- The same for one status.
+-- Like `list_jobs`, for one status.
 SELECT {job_columns} FROM {schema}.jobs
 WHERE status = %(status)s AND job_id >= %(first)s AND job_id < %(last)s ORDER BY job_id LIMIT %(limit)s
 
 -- name: list_jobs_by_queue
--- The same for one queue and status.
+-- Like `list_jobs`, for one queue and status.
 SELECT {job_columns} FROM {schema}.jobs
 WHERE queue = %(queue)s AND status = %(status)s AND job_id >= %(first)s AND job_id < %(last)s
 ORDER BY job_id LIMIT %(limit)s
 
 -- name: in_span
--- Of a job: its name is in a range. Its row is not looked at for the range of all names.
+-- Condition on a job: its name is in a range. For the range of all names, its row is not read.
 (%(first)s = '' OR (job_id >= %(first)s AND job_id < %(last)s))
 
 -- name: list_ready
--- The jobs of a queue that were due at a moment, in their order after one of them.
+-- The jobs of a queue that were due at a moment, in order, after one of them.
 SELECT {job_columns} FROM {jobs_in_line} WHERE status = 'queued' AND queue = %(queue)s
     AND (priority, available_at, enqueued_seq) > (%(one)s, %(two)s, %(three)s)
     AND available_at <= %(moment)s AND {in_span}
 ORDER BY priority, available_at, enqueued_seq LIMIT %(limit)s
 
 -- name: list_later
--- Those that were not, as they become due. The index has them by priority, so all that wait are sorted, but only by what
--- is in the index; rows are read of those that are told.
+-- Those that were not due, in order of time. The index has them by priority, so all that wait are sorted, but by index
+-- columns only; rows are read for the page alone.
 SELECT {job_columns} FROM (
     SELECT available_at AS due_at, priority AS level, enqueued_seq AS number FROM {jobs_in_line}
     WHERE status = 'queued' AND queue = %(queue)s AND available_at > %(moment)s
@@ -330,7 +329,7 @@ JOIN {schema}.jobs ON status = 'queued' AND queue = %(queue)s
 ORDER BY due_at, level, number
 
 -- name: count_claimed
--- How many jobs are claimed, by what their names begin with.
+-- How many jobs with names in a range are claimed.
 SELECT count(*) FROM {schema}.jobs WHERE status = 'claimed' AND job_id >= %(first)s AND job_id < %(last)s
 
 -- name: list_sessions
@@ -338,34 +337,34 @@ SELECT count(*) FROM {schema}.jobs WHERE status = 'claimed' AND job_id >= %(firs
 SELECT {session_columns} FROM {schema}.sessions WHERE session_id > %(after)s ORDER BY session_id LIMIT %(limit)s
 
 -- name: list_ended_sessions
--- The same for those of one status other than open. That it is another has to be said, or the index is not used.
+-- Like `list_sessions`, for one status other than open. Saying so explicitly makes the planner use the index.
 SELECT {session_columns} FROM {schema}.sessions
 WHERE status <> 'open' AND status = %(status)s AND session_id > %(after)s ORDER BY session_id LIMIT %(limit)s
 
 -- name: list_ended_sessions_by_principal
--- The same for one principal.
+-- Like `list_ended_sessions`, for one principal.
 SELECT {session_columns} FROM {schema}.sessions
 WHERE status <> 'open' AND principal = %(principal)s AND status = %(status)s AND session_id > %(after)s
 ORDER BY session_id LIMIT %(limit)s
 
 -- name: list_open_sessions
--- Sessions that are alive, of one principal or anybody (NULL), by id. Found by expiry, because those that have ended
--- are many more.
+-- Live sessions of one principal or any (NULL), by id. Searched by expiry, because ended sessions are far more
+-- numerous.
 SELECT {session_columns} FROM {schema}.sessions
 WHERE status = 'open' AND expires_at > {now} AND (principal = %(principal)s OR %(principal)s IS NULL)
     AND {unindexed}session_id > %(after)s
 ORDER BY {unindexed}session_id LIMIT %(limit)s
 
 -- name: list_expired_sessions
--- The same for those that have run out, but are not written down as expired yet.
+-- Expired sessions whose expiry is not recorded yet.
 SELECT {session_columns} FROM {schema}.sessions
 WHERE status = 'open' AND expires_at <= {now} AND (principal = %(principal)s OR %(principal)s IS NULL)
     AND {unindexed}session_id > %(after)s
 ORDER BY {unindexed}session_id LIMIT %(limit)s
 
 -- name: last_event_before
--- The seq of the last event before a moment, or 0. There is no index by time, and none is needed: time never runs backwards
--- in the log, so half of what is left is ruled out with each event that is looked at.
+-- The seq of the last event before a moment, or 0. It needs no index by time: time never runs backwards in the log, so
+-- this is a binary search.
 WITH RECURSIVE span(first, length) AS (
     SELECT CAST(0 AS bigint), seq FROM {schema}.counters
     UNION ALL
@@ -380,21 +379,21 @@ SELECT first FROM span WHERE length = 0
 SELECT {event_columns} FROM {schema}.events WHERE seq > %(after)s ORDER BY seq LIMIT %(limit)s
 
 -- name: list_events_by_job
--- The story of one job after an event.
+-- The events of one job, after an event.
 SELECT {event_columns} FROM {schema}.events WHERE job_id = %(job)s AND seq > %(after)s ORDER BY seq LIMIT %(limit)s
 
 -- name: list_events_by_session
--- The story of one session after an event.
+-- The events of one session, after an event.
 SELECT {event_columns} FROM {schema}.events
 WHERE session_id = %(session)s AND seq > %(after)s ORDER BY seq LIMIT %(limit)s
 
 -- name: events_at
--- Events by their numbers.
+-- Events by seq.
 SELECT {event_columns} FROM {schema}.events WHERE seq = ANY(%(seqs)s)
 
 -- name: live_claims
--- Claims by name, and what decides whether they are shown and where; of one queue and owner, or any (NULL). A bound claim
--- lives with its session.
+-- Claims by name, with what decides whether and where they are shown; of one queue and owner, or any (NULL). A bound
+-- claim lives with its session.
 SELECT jobs.job_id, jobs.status, jobs.claimed_at, coalesce(jobs.expires_at, s.expires_at),
     CASE WHEN jobs.expires_at IS NULL THEN s.ttl_ms ELSE jobs.ttl_ms END, jobs.max_silence_ms, jobs.last_progress_at, jobs.stop_request IS NOT NULL
 FROM {schema}.jobs LEFT JOIN {schema}.sessions s ON s.session_id = jobs.session_id
@@ -403,27 +402,27 @@ WHERE jobs.status = 'claimed' AND jobs.job_id >= %(first)s AND jobs.job_id < %(l
 ORDER BY jobs.job_id LIMIT %(limit)s
 
 -- name: newest_losses
--- The newest events with which owners lost their claims, since a moment.
+-- The newest events since a moment with which owners lost claims.
 SELECT {event_columns} FROM {schema}.events
 WHERE type IN ('expired', 'force_released') AND at >= %(since)s ORDER BY at DESC LIMIT %(limit)s
 
 -- name: newest_events
--- The end of the log. What is wanted of it is looked for in these few, whatever indexes there are.
+-- The end of the log. Filters apply to these few events, without any index.
 (SELECT {event_columns} FROM {schema}.events ORDER BY seq DESC LIMIT %(limit)s) newest
 
 -- name: newest_ends
--- Those of them with which claims ended, on jobs with names in a range.
+-- The ends of claims among the newest events, on jobs with names in a range.
 SELECT * FROM {newest_events} WHERE type IN ({ends}) AND job_id >= %(first)s AND job_id < %(last)s
 
 -- name: looked_at
--- When one of these jobs was last claimed, as far as they tell; how many they are, and when the first of them happened.
+-- Among the newest events: when one of these jobs was last claimed, how many events there are, and when the first happened.
 SELECT max(at) FILTER (WHERE type = 'claimed' AND job_id >= %(first)s AND job_id < %(last)s), count(*), min(at)
 FROM {newest_events}
 
 -- name: figures
--- How many jobs are claimed, and late (by themselves, or because their session is) or stuck; how many jobs are dead,
--- sessions alive, and claims were taken back of late; how many jobs wait, and since when the first could have been claimed;
--- how many claims have run out and are not written down yet, how many of them in queues, and since when the first of these.
+-- How many jobs are claimed, late (themselves, or their session) and stuck; how many jobs are dead, sessions live, and
+-- claims recently lost; how many jobs wait, and since when the first could have been claimed; how many claims have expired
+-- without being recorded, how many of them in queues, and since when.
 SELECT (SELECT count(*) FROM {schema}.jobs WHERE status = 'claimed'), live.late, live.stuck,
     (SELECT count(*) FROM {schema}.jobs WHERE status = 'dead'),
     (SELECT count(*) FROM {schema}.sessions WHERE status = 'open' AND expires_at > {now}),
@@ -445,6 +444,6 @@ FROM (SELECT count(*) AS number, min(available_at) FILTER (WHERE available_at <=
         WHERE s.status = 'open' AND s.expires_at <= {now} AND j.expires_at IS NULL) ended) run_out
 
 -- name: queued_jobs
--- How many jobs wait, in the queues in which most do.
+-- The longest queues, and how many jobs wait in each.
 SELECT queue, count(*) AS depth FROM {jobs_in_line}
 WHERE status = 'queued' GROUP BY queue ORDER BY depth DESC, {queue_by_bytes} LIMIT %(limit)s

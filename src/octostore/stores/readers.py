@@ -1,4 +1,4 @@
-"""Connections that read: as many as are used at once, of which a few are kept for later."""
+"""A pool of reading connections: as many as are in use, plus a few idle ones."""
 
 import threading
 from collections.abc import Callable
@@ -42,12 +42,12 @@ class Readers(Generic[C]):
         connection.close()
 
     def drop(self) -> None:
-        """What happened to one of them has happened to all, as a rule, and need not be found out one by one."""
+        """Close the idle ones: a fault of one connection usually affects all of them."""
         for connection in self._take_idle():
             connection.close()
 
     def end(self) -> list[C]:
-        """From now on there are none. Gives those that are to be closed."""
+        """Refuse further use, and return the connections to close."""
         self.is_closed = True
         return self._take_idle()
 

@@ -1,6 +1,6 @@
-"""Answers to questions, from one consistent state. Expiry is settled in memory, by the core's rule, and not saved.
+"""Replies to questions, from one consistent snapshot. Expiry is applied in memory, by the core's rule, and not saved.
 
-The rules are imported only where something has run out: a process that only looks is to start fast.
+The rules are imported only if something has expired, so that a process that only reads starts fast.
 """
 
 from collections.abc import Callable, Sequence
@@ -62,7 +62,7 @@ def _ask_once(backend: Backend, question: q.Question[q.A_co], clock: Clock, retr
 
 
 def _sources(retry: RetryPolicy) -> Sources:
-    """Nothing is claimed in a reading; and of a retry that is not written down yet, the latest moment is told."""
+    """A snapshot claims nothing; for a retry that is not recorded yet, it reports the latest possible moment."""
     return Sources(new_lease_id=str, jitter=float, retry=retry)
 
 
@@ -74,7 +74,7 @@ def _get_job(reading: Reading, ws: WorkingSet, question: q.GetJob, sources: Sour
 
 
 def settled(ws: WorkingSet, job_id: str, sources: Sources) -> Job:
-    """As it stands now, whether or not that is written down."""
+    """The job as of now, whether or not its expiry is recorded."""
     job = ws.job(job_id)
     if job.claim is None or views.expiry_of(ws, job.claim) > ws.now:
         return job
@@ -120,7 +120,7 @@ def _find_similar(reading: Reading, _ws: WorkingSet, question: q.FindSimilar, _s
 
 def _list_jobs(reading: Reading, ws: WorkingSet, question: q.ListJobs, sources: Sources) -> JobPage:
     if question.order == "run":
-        from octostore.stores.reading_queues import list_in_run_order  # noqa: PLC0415  # here and below: few ask for it
+        from octostore.stores.reading_queues import list_in_run_order  # noqa: PLC0415  # here and below: rarely needed
 
         return list_in_run_order(reading, ws, question, sources)
     found: list[Job] = []

@@ -1,4 +1,4 @@
-"""Answers about the claims of a stretch of time: jobs are chosen at a glance, and only those are looked at closely."""
+"""Claims of a time window: choose jobs from a cheap summary, then load only those."""
 
 from collections.abc import Sequence
 
@@ -51,13 +51,13 @@ def list_claims(reading: Reading, ws: WorkingSet, question: q.ListClaims, source
 
 
 def _settled_jobs(reading: Reading, ws: WorkingSet, names: Sequence[str], sources: Sources) -> list[Job]:
-    """As they truly stand: what has run out has ended, whether or not the log says so."""
+    """The jobs as of now: an expired claim has ended, whether or not the log says so."""
     reading.load(ws, Needs(jobs=set(names), sweep_limit=0))
     return [settled(ws, name, sources) for name in names]
 
 
 def _ends_of(reading: Reading, names: Sequence[str], found: ClaimsFound, *, with_next: bool) -> list[LogEntry]:
-    """The last ends of claims on each job, and all for which it was chosen; with what came next, where that counts."""
+    """The last ends of claims on each job, and every end it was chosen for; with the ends that followed, if needed."""
     last = {entry.seq: entry for entry in reading.last_ends(names, found.before)}
     chosen = set(names)
     earlier = {entry.seq: entry for entry in found.ends if entry.job_id in chosen and entry.seq not in last}

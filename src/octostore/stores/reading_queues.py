@@ -1,4 +1,4 @@
-"""Answers about queues: how many jobs there are in each, and in which order they will run."""
+"""Replies about queues: how many jobs each has, and the order in which they will run."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ from octostore.stores.reading import settled
 
 
 def _settled_jobs(reading: Reading, ws: WorkingSet, queues: Sequence[str], sources: Sources) -> list[Job]:
-    """The claims of queues that have run out, as they stand without their owners."""
+    """Jobs in these queues whose claims have expired, as of now."""
     lines = {queue: LineNeed(set()) for queue in queues}
     reading.load(ws, Needs(queues=set(queues), lines=lines, sweep_limit=RECOVER_LIMIT))
     loaded = [settled(ws, job_id, sources) for job_id in list(ws.jobs)]
@@ -37,13 +37,13 @@ def get_queue(reading: Reading, ws: WorkingSet, question: q.GetQueue, sources: S
 def list_queues(reading: Reading, ws: WorkingSet, question: q.ListQueues, sources: Sources) -> QueueList:
     ws.count_to = QUEUE_COUNT_MAX
     names = reading.queue_names(ws, question.prefix, QUEUES_TOLD + 1)
-    told, selection = names[:QUEUES_TOLD], (None, question.prefix)
-    _settled_jobs(reading, ws, told, sources)
-    reading.count_queues(ws, told, selection)
+    shown, selection = names[:QUEUES_TOLD], (None, question.prefix)
+    _settled_jobs(reading, ws, shown, sources)
+    reading.count_queues(ws, shown, selection)
     activity = Activity(ws.now, reading.look_back(ws.now, question.prefix))
     return QueueList(
-        queues=[activity.figures_of(queue_status(ws, name, selection)) for name in told],
-        more=len(names) > len(told),
+        queues=[activity.figures_of(queue_status(ws, name, selection)) for name in shown],
+        more=len(names) > len(shown),
         counted_at=to_datetime(ws.now),
         counted_to=ws.count_to,
         rates_since=to_datetime(activity.since),
@@ -64,7 +64,7 @@ def list_in_run_order(reading: Reading, ws: WorkingSet, question: q.ListJobs, so
         looked_at += _part_of_queue(reading, ws, QueueFilter(queue, prefix, after, most + 1), moved)
         if len(looked_at) > most:
             break
-    positions = [position_of(job, position.moment) for job in looked_at]  # where they are stored, settled or not
+    positions = [position_of(job, position.moment) for job in looked_at]  # by their stored state
     found = [at for at, job in enumerate(looked_at[:most]) if question.matches(settled(ws, job.job_id, sources))]
     shown = found[: question.limit]
     last = shown[-1] if len(found) > len(shown) else most - 1 if len(looked_at) > most else None
@@ -73,7 +73,7 @@ def list_in_run_order(reading: Reading, ws: WorkingSet, question: q.ListJobs, so
 
 
 def _part_of_queue(reading: Reading, ws: WorkingSet, wanted: QueueFilter, moved: Sequence[Job]) -> list[Job]:
-    """With those that have `moved` to this part, and without those that have left it, since they were stored."""
+    """Includes jobs that have `moved` into this part since they were stored, and excludes those that left it."""
     after, moment = wanted.after, wanted.after.moment
     names = {job.job_id for job in moved}
     stored: list[Job] = []
@@ -82,7 +82,7 @@ def _part_of_queue(reading: Reading, ws: WorkingSet, wanted: QueueFilter, moved:
         stored += [job for job in page if job.job_id not in names]
         if len(page) < wanted.limit or len(stored) >= wanted.limit:
             break
-        # Those that have moved were claimed, and are stored there by name.
+        # Jobs that moved were claimed, and are stored there in name order.
         last = page[-1]
         after = RunPosition(moment, after.part, (last.job_id,)) if last.job_id in names else position_of(last, moment)
     here = [job for job in moved if position_of(job, moment).is_after(wanted.after)]

@@ -1,4 +1,4 @@
-"""A place that fails for a moment, and is back in the next one."""
+"""Retry a store that fails for a moment."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -13,21 +13,21 @@ PAUSE_SECONDS, PAUSE_MAX_SECONDS = 0.02, 0.5
 
 
 def deadline_from_now() -> float:
-    """Until when to be patient; an attempt that begins later is the last one.
+    """When to stop retrying; an attempt that starts later is the last.
 
-    There is always one: whoever was stopped in the middle of the first attempt has had no other.
+    There is always one more attempt: a process that was paused during its first has had no other.
     """
     return time.monotonic() + GIVE_UP_SECONDS
 
 
 def pauses() -> Iterator[float]:
-    from octostore.stores import pausing  # noqa: PLC0415  # few places ever fail
+    from octostore.stores import pausing  # noqa: PLC0415  # failures are rare
 
     return pausing.pauses(PAUSE_SECONDS, PAUSE_MAX_SECONDS)
 
 
 def retrying(attempt: Callable[[], T]) -> T:
-    """Try until it is done, or it is time to say that it cannot be: `Unreachable`."""
+    """Retry until `attempt` succeeds or time is up, then raise `Unreachable`."""
     deadline = deadline_from_now()
     pausing: Iterator[float] | None = None
     while True:

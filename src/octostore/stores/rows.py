@@ -1,4 +1,4 @@
-"""Rows of a database and rows of the model. Columns are the model's fields, in its order."""
+"""Convert database rows to the model and back. Columns are the model's fields, in its order."""
 
 from operator import attrgetter
 from typing import Any
@@ -26,7 +26,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "checkpoint": ("job_id", "data"),
     "context": ("session_id", "data"),
 }
-"""Of what is read and written; by the first a row is known."""
+"""The columns read and written; the first is the key."""
 JOB_WIDTH = len(COLUMNS["job"])
 SESSION_OF_JOB = COLUMNS["job"].index("session_id")
 _WIDTH_WITHOUT_CLAIM = len(_OF_JOB)
@@ -40,10 +40,10 @@ def job_from_row(row: Row) -> Job:
     job = Job(*row[:_WIDTH_WITHOUT_CLAIM])
     if job.status == "claimed":
         claim = job.claim = Claim(*row[_WIDTH_WITHOUT_CLAIM:JOB_WIDTH])
-        # SQLite has no truth values, and rows of earlier versions have nothing here.
+        # SQLite has no booleans, and rows from earlier versions have NULL here.
         claim.is_lock, claim.is_replayed, claim.was_done = map(bool, (claim.is_lock, claim.is_replayed, claim.was_done))
         if claim.progress is not None:
-            claim.progress = _decode_progress(claim.progress)  # type: ignore[arg-type]  # it is still encoded
+            claim.progress = _decode_progress(claim.progress)  # type: ignore[arg-type]  # still encoded
     return job
 
 
@@ -56,7 +56,7 @@ def job_to_row(job: Job) -> Row:
 
 
 def job_to_renewal(job: Job) -> Row:
-    """What a heartbeat changes, and the name of the job."""
+    """The columns a heartbeat changes, and the key."""
     claim = job.claim
     if claim is None:
         raise ValueError(f"job {job.job_id!r} has no claim to renew")
@@ -84,7 +84,7 @@ def ended_request_from_row(row: Row) -> EndedRequest:
 
 def token_from_row(row: Row) -> Token:
     token = Token(*row)
-    token.scopes = tuple(token.scopes.split())  # type: ignore[attr-defined]  # it is still text
+    token.scopes = tuple(token.scopes.split())  # type: ignore[attr-defined]  # still text
     return token
 
 

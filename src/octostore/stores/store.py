@@ -1,4 +1,4 @@
-"""`LocalStore`: a store that this process opens itself, usable from any thread and after `fork()`."""
+"""`LocalStore`: a store opened by this process, usable from any thread and after `fork()`."""
 
 import os
 import random
@@ -26,14 +26,14 @@ from octostore.stores.writer import Done
 
 
 def default_sources(retry: RetryPolicy | None = None) -> Sources:
-    # Jitter spreads retries; it protects nothing, so it need not be unguessable.
+    # Jitter spreads retries and protects nothing, so it may be guessable.
     return Sources(new_lease_id=new_lease_id, jitter=random.random, retry=retry or RetryPolicy())
 
 
 def open_store(
     url: str | None = None, retry: RetryPolicy | None = None, on_batch: OnBatch | None = None
 ) -> "LocalStore":
-    """The store that `url` names; see `chosen_url` for one that is not sources."""
+    """The store that `url` names; without one, see `chosen_url`."""
     if retry is not None and not isinstance(retry, RetryPolicy):
         raise InvalidInput("retry", f"must be a RetryPolicy, not {type(retry).__name__}")
     where = find_store(url)
@@ -43,7 +43,7 @@ def open_store(
 
 
 class LocalStore:
-    """`open_backend` is called once in each process that uses the store: now, and in a child at its first use."""
+    """`open_backend` is called once per process that uses the store: now, and in a forked child on first use."""
 
     def __init__(
         self,
@@ -69,38 +69,38 @@ class LocalStore:
         self._start()
 
     def submit(self, commands: Sequence[AnyCommand]) -> "Future[list[ReplyOrError]]":
-        """Run `commands` in one transaction, with whatever else is waiting; the answers come when it is durable."""
+        """Run `commands` in one transaction, along with whatever else is waiting; replies arrive after the commit."""
         answers: Future[list[ReplyOrError]] = Future()
-        # It is carried out whatever happens, so it must not be cancelled as if it were not.
+        # It runs whatever happens, so it must not look cancellable.
         answers.set_running_or_notify_cancel()
         self.submit_to(commands, partial(_settle, answers))
         return answers
 
     def submit_to(self, commands: Sequence[AnyCommand], done: Done) -> None:
-        """The same for those who want to be told, in the writer's thread, and do without a `Future` and its cost."""
+        """Like `submit`, but calls `done` in the writer's thread, which saves the cost of a `Future`."""
         self.engine.submit(commands, done)
 
     def run_here(self, commands: Sequence[AnyCommand]) -> list[ReplyOrError] | None:
-        """Run `commands` in this thread, if that takes but a moment; None if they are to be submitted."""
+        """Run `commands` in this thread if that takes only a moment, else return None: submit them then."""
         return self.engine.run_here(commands)
 
-    def found(self) -> None:
-        """Make the store now, where there is none: whoever serves it to others does not wait for the first of them."""
-        retrying(self.engine.backend.found)
+    def create(self) -> None:
+        """Create the store now if it does not exist, so that a server's first client does not wait for it."""
+        retrying(self.engine.backend.create)
 
     def ask(self, question: Question[R_co]) -> R_co:
         return self.engine.ask(question)
 
     def listening(self, topics: Iterable[Topic], ring: Callable[[], None]) -> AbstractContextManager[None]:
-        """While the block runs, `ring` is called after every commit that touches one of `topics`."""
+        """While the block runs, call `ring` after every commit that touches one of `topics`."""
         return self.engine.listening(topics, ring)
 
     def following(self, take: Follower) -> AbstractContextManager[int]:
-        """While the block runs, `take` is called with all new entries of the log; gives the seq before the first."""
+        """While the block runs, call `take` with all new log entries; yields the seq before the first."""
         return self.engine.following(take)
 
     def close(self) -> None:
-        """Finish what was submitted and let go of everything; calls after this raise `Unreachable`."""
+        """Finish what was submitted and release everything; later calls raise `Unreachable`."""
         self._is_closed = True
         if self._finalizer is not None:
             self._finalizer()
@@ -121,7 +121,7 @@ class LocalStore:
     # Around a fork
 
     def pause(self) -> None:
-        """Nobody is in the middle of anything when the process forks."""
+        """Wait until nothing is in progress, so that the process can fork."""
         self._lock.acquire()
         if self._engine is not None:
             self._engine.backend.pause()
@@ -132,10 +132,10 @@ class LocalStore:
         self._lock.release()
 
     def start_afresh(self) -> None:
-        """In the child: the parent's threads are not here, and its connections are closed before new ones are opened.
+        """In the child: the parent's threads are gone, and its connections must be closed before new ones open.
 
-        SQLite keeps one account of its locks on a file for all connections of a process, and a fork copies it. With
-        the parent's connections still in it, a new one would count on locks that only the parent holds.
+        SQLite keeps one record per process of its locks on a file, and a fork copies it. If the parent's connections
+        were still in it, a new one would rely on locks that only the parent holds.
         """
         if self._finalizer is not None:
             self._finalizer.detach()
@@ -155,7 +155,7 @@ def _settle(answers: "Future[list[ReplyOrError]]", outcome: list[ReplyOrError] |
 _stores: "weakref.WeakSet[LocalStore]" = weakref.WeakSet()
 _paused: list[LocalStore] = []
 _forking = threading.Lock()
-"""Held around a fork: two threads may fork at once."""
+"""Guards a fork: two threads may fork at the same time."""
 
 
 def _pause_all() -> None:

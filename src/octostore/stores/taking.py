@@ -1,4 +1,4 @@
-"""What was found, put into the working set. Rows that are there already stay as they are."""
+"""Put query results into the working set. Rows that are already there stay as they are."""
 
 from collections.abc import Iterable, Sequence
 from itertools import chain, groupby
@@ -23,7 +23,7 @@ from octostore.stores.rows import (
 
 
 def add_jobs(ws: WorkingSet, rows: Iterable[Row]) -> list[Job]:
-    """With the documents that come with some."""
+    """With documents, for rows that include them."""
     jobs = []
     for row in rows:
         job = ws.jobs.get(row[0])
@@ -53,13 +53,13 @@ def add_sessions(ws: WorkingSet, rows: Iterable[Row]) -> None:
 
 
 def add_queues(ws: WorkingSet, names: Iterable[str], rows: Iterable[Row]) -> None:
-    """Those without a row have no limit, and are not paused."""
+    """Queues without a row have no limit and are not paused."""
     ws.queues.update(dict.fromkeys(names))
     ws.queues.update({row[0]: Queue(*row) for row in rows})
 
 
 def take(ws: WorkingSet, found: Finding) -> list[SessionKey]:
-    """All that was found, except for the lines. Gives the sessions that have run out."""
+    """Everything except the queues' lines. Returns the expired sessions."""
     needs = found.needs
     ws.jobs.update(dict.fromkeys(needs.jobs))
     ws.checkpoints.update(dict.fromkeys(needs.documents_of))
@@ -98,7 +98,7 @@ def _take_queues(ws: WorkingSet, found: Finding) -> None:
 
 
 def _take_expired(ws: WorkingSet, found: Finding) -> list[SessionKey]:
-    """What has run out, up to the limit of claims; sessions without claims take room, too."""
+    """Expired claims and sessions, up to the limit; sessions without claims count too."""
     limit = found.needs.sweep_limit
     room = limit - len(add_jobs(ws, found.expired.rows))
     ended = found.expired_sessions.rows
@@ -149,9 +149,9 @@ def _take_tokens(ws: WorkingSet, found: Finding) -> None:
 
 
 def short_lines_of(ws: WorkingSet, found: Finding, queue: str) -> list[tuple[str, Selection]]:
-    """Where the front of the queue, which this adds, does not have a job for everybody who asks for one."""
+    """Add the front of the queue, and return the selections that have fewer jobs than claims."""
     line = found.needs.lines[queue]
-    # All of them are added, also when the first is too short.
+    # Add all of them, even if the first is already too short.
     found_each = [sum(len(add_jobs(ws, part.rows)) for part in parts) for parts in found.lines[queue]]
     return [
         (queue, selection) for selection, number in zip(line.selections, found_each, strict=True) if number < line.count
@@ -159,7 +159,7 @@ def short_lines_of(ws: WorkingSet, found: Finding, queue: str) -> list[tuple[str
 
 
 def take_in_flight(ws: WorkingSet, found: Finding) -> set[str]:
-    """The names of what sessions had and have."""
+    """The names of the jobs that these sessions held or hold."""
     names = {row[0] for row in found.in_flight.rows}
     for session_id in found.needs.in_flight_of:
         names.update(job.job_id for job in ws.claims_of(session_id))

@@ -1,8 +1,7 @@
-"""Loading, listing and saving inside one transaction of a database. What is asked is SQL, and no rules.
+"""Load, list and save within one database transaction. SQL only, no rules.
 
-A batch of any size asks three times at most, which is what it takes in round trips where the database is not in this
-process: to lock and find the jobs that it needs (`Finding`), for what else belongs to these jobs, if anything does, and
-to save and commit.
+A batch of any size takes at most three round trips to a database in another process: lock and find the jobs it needs
+(`Finding`), load what belongs to these jobs, if anything, and save and commit.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -58,14 +57,14 @@ if TYPE_CHECKING:
 
 
 class Transaction:
-    """`asking` is how it speaks to its database at a moment; `found`, what was asked for while it began."""
+    """`database` opens the connection as of a moment; `found` holds results queried while the transaction began."""
 
     def __init__(self, database: Callable[[int], Database], counters: Counters, found: Finding | None = None) -> None:
         self._database = database
         self._counters = counters
         self._found = found
         self.saving: Database | None = None
-        """What is to be saved: run together with the COMMIT. None where nothing is."""
+        """The writes to run together with the COMMIT; None if there are none."""
         self.has_news = False
 
     def counters(self) -> Counters:
@@ -88,7 +87,7 @@ class Transaction:
         self._complete(ws, Completing(ws, ended_sessions, needs.lines, short_lines, with_documents))
 
     def _count_queue(self, ws: WorkingSet, queue: str, selection: Selection) -> "QueueCounts":
-        """For what turns out to be needed after all: others in the batch took the last job, or filled the queue."""
+        """Late: other commands in the batch took the last job or filled the queue."""
         self.count_queues(ws, [queue], selection)
         return ws.queue_counts[queue, selection]
 
@@ -151,7 +150,7 @@ class Transaction:
         ws.queue_counts.update({line: counting.counts for line, counting in counted.items()})
 
     def look_back(self, now: int, prefix: str) -> "LookBack":
-        from octostore.core.queue_counts import Happened, LookBack  # noqa: PLC0415  # few ask for it
+        from octostore.core.queue_counts import Happened, LookBack  # noqa: PLC0415  # rarely needed
         from octostore.core.queue_figures import rates_begin  # noqa: PLC0415
 
         after = max(0, self._counters.seq - LOOK_BACK_EVENTS)
@@ -189,7 +188,7 @@ class Transaction:
         return page_of_log(wanted, self._counters.seq, self._rows)
 
     def find_claims(self, ws: WorkingSet, wanted: ClaimsFilter) -> ClaimsFound:
-        from octostore.stores.finding_claims import find_claims  # noqa: PLC0415  # few ask for it
+        from octostore.stores.finding_claims import find_claims  # noqa: PLC0415  # rarely needed
 
         return find_claims(self._database(ws.now), wanted)
 

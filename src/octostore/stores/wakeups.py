@@ -1,4 +1,4 @@
-"""Waking those who wait: by the commit itself in this process, and by looking at the log for those of others."""
+"""Wake waiters: directly after a commit in this process, and by reading the log after commits in others."""
 
 import logging
 import threading
@@ -38,14 +38,14 @@ def topics_of(subject: LogEntry | Job) -> Iterator[Topic]:
 
 
 def topics_of_claim(command: object, reply: object = None) -> list[Topic]:
-    """What to listen to for whoever waits for this claim to succeed."""
+    """The topics to listen to while waiting for this claim to succeed."""
     match command:
         case ClaimTask():
             return [("session", key_in(command)), *(("queue", queue) for queue in command.queues)]
         case ClaimNext():
             return [("queue", command.queue)]
         case ClaimJob() if isinstance(reply, ClaimReply) and reply.queue is not None:
-            # It may be kept back because its queue is full.
+            # It may be waiting for room in its queue.
             return [("job", command.job_id), ("queue", reply.queue)]
         case ClaimJob():
             return [("job", command.job_id)]
@@ -54,9 +54,9 @@ def topics_of_claim(command: object, reply: object = None) -> list[Topic]:
 
 
 class Wakeups:
-    """`read_after(seq)` gives the log's new entries and where it ends; with None, only where it ends.
+    """`read_after(seq)` returns the new log entries and the end of the log; with None, only the end.
 
-    `on_foreign_commit` takes what is to be called at other processes' commits, `poll_seconds` tells how often to look as well.
+    `on_foreign_commit` registers a callback for other processes' commits; `poll_seconds` is how often to poll as well.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Wakeups:
         self._bells: dict[Topic, list[Callable[[], None]]] = defaultdict(list)
         self._followers: list[Follower] = []
         self._seen_lock = threading.Lock()
-        """Held while followers are told, so that they hear of everything in order."""
+        """Held while followers are called, so that they see everything in order."""
         self._seen_seq = 0
         self._somebody_listens = threading.Event()
         self._look_now = threading.Event()
@@ -81,7 +81,7 @@ class Wakeups:
 
     @contextmanager
     def listening(self, topics: Iterable[Topic], ring: Callable[[], None]) -> Iterator[None]:
-        """`ring` is called, from any thread, after each commit that touches one of `topics` from now on."""
+        """Call `ring`, from any thread, after each later commit that touches one of `topics`."""
         topics = tuple(topics)
         with self._lock:
             self._begin()
@@ -99,9 +99,9 @@ class Wakeups:
 
     @contextmanager
     def following(self, take: Follower) -> Iterator[int]:
-        """`take` is called with all new entries of the log, in order and without a gap, from one thread at a time.
+        """Call `take` with all new log entries, in order and without gaps, from one thread at a time.
 
-        Gives the seq after which they begin.
+        Yields the seq after which they begin.
         """
         with self._lock, self._seen_lock:
             self._begin()
@@ -118,25 +118,25 @@ class Wakeups:
         with self._lock:
             if not self._bells:
                 return
-            # Each once, and always in the same order: `tests/simulation` repeats a run exactly.
+            # Each once, and always in the same order: `tests/simulation` replays runs exactly.
             rings = dict.fromkeys(ring for topic in topics for ring in self._bells.get(topic, ()))
         for ring in rings:
             ring()
 
     def publish_commit(self, entries: list[LogEntry]) -> None:
-        """A commit of this process. What follows on what was seen last need not be read from the log again."""
+        """Announce a commit of this process. Entries that directly follow the last seen are not read back from the log."""
         if not entries:
             return
         with self._seen_lock:
             if entries[0].seq == self._seen_seq + 1:
                 self._see(entries, entries[-1].seq)
             elif self._followers:
-                self._look_now.set()  # somebody else's commit is in between
+                self._look_now.set()  # another process committed in between
         owners.tell(entries)
         self.publish(topics_of_all(entries))
 
     def close(self) -> None:
-        """Wake everybody, to find the store closed."""
+        """Wake everyone, to find the store closed."""
         with self._lock:
             self._is_closed = True
             self._somebody_listens.set()
@@ -150,7 +150,7 @@ class Wakeups:
 
     def _begin(self) -> None:
         if not self._somebody_listens.is_set():
-            # Read before the listener looks at anything: what happens after its look must not go unnoticed.
+            # Read before the listener starts, so that nothing that happens after goes unnoticed.
             _, self._seen_seq = self._read_after(None)
         if self._thread is None or self._thread.ident is None:
             self._thread = threading.Thread(target=self._look, name="octostore-wakeups", daemon=True)
@@ -169,28 +169,28 @@ class Wakeups:
                 take(entries)
 
     def _look(self) -> None:
-        """Only other processes' commits are found here first; being woken twice by one's own does no harm."""
+        """Finds the commits of other processes; being woken twice by our own is harmless."""
         while not self._is_closed:
             self._look_now.wait(self._poll_seconds())
             self._look_now.clear()
             self._somebody_listens.wait()
-            # A store that cannot be read now is tried again: whoever waits has a deadline, and asks for itself then.
+            # If the store cannot be read now, try again: waiters have deadlines of their own.
             try:
                 while self._look_at_a_page():
                     pass
             except Unreachable:
                 pass
-            except Exception:  # nobody else would ever look
+            except Exception:  # this thread is the only one that looks
                 log.exception("reading the log failed")
 
     def _look_at_a_page(self) -> bool:
-        """Whether there was anything new: under load, there may be more than one page of it."""
+        """Whether there was anything new: under load there may be more than a page."""
         with self._seen_lock:
             seen_seq = self._seen_seq
         entries, last_seq = self._read_after(seen_seq)
         with self._seen_lock:
             if self._seen_seq != seen_seq:
-                return not self._is_closed  # a commit of our own came first; look again after it
+                return not self._is_closed  # a commit of our own came first; look again
             self._see(entries, last_seq)
         owners.tell(entries)
         self.publish(topics_of_all(entries))

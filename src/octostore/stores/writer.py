@@ -1,6 +1,6 @@
-"""Group commit: commands wait in a queue, and one thread runs all that are there in one transaction.
+"""Group commit: commands wait in a queue, and one thread runs everything that is waiting in one transaction.
 
-Nothing is answered before that transaction is durable.
+Callers get their reply after the commit.
 """
 
 import logging
@@ -21,11 +21,11 @@ from octostore.stores.retrying import deadline_from_now, pauses
 log = logging.getLogger("octostore.writer")
 
 MAX_BATCH = 256
-"""Beyond this a larger batch is hardly cheaper per command, and makes everybody in it wait longer."""
+"""Larger batches gain little per command, and make everyone in them wait longer."""
 
 
 Done: TypeAlias = Callable[[list[ReplyOrError] | Exception], None]
-"""Told the answers once they are durable, or the fault because of which there are none; in the writer's thread."""
+"""Called in the writer's thread, with the replies after the commit, or with the fault."""
 
 
 Run: TypeAlias = Callable[[Sequence[AnyCommand]], Committed]
@@ -36,13 +36,13 @@ class _Submission(NamedTuple):
     commands: Sequence[AnyCommand]
     done: Done
     deadline: float
-    """Until when it is patient with a place that fails."""
+    """When it stops waiting for a failing store."""
 
 
 class Writer:
-    """`on_commit` is called with what a transaction wrote, before its callers are answered.
+    """Calls `on_commit` with what a transaction wrote, before its callers get their replies.
 
-    `run_at_once` does one without waiting for other processes, where that is possible.
+    `run_at_once` runs a transaction without waiting for other processes, if the store can.
     """
 
     def __init__(self, run: Run, on_commit: Callable[[Committed], None], run_at_once: Run | None = None) -> None:
@@ -52,33 +52,33 @@ class Writer:
         self._on_commit = on_commit
         self._arriving: SimpleQueue[_Submission | None] = SimpleQueue()
         self._waiting: deque[_Submission] = deque()
-        """What has arrived; like all that follows, of the writer's thread alone."""
+        """Submissions taken from the queue; like everything below, used only by the writer's thread."""
         self._is_ending = False
         self._pauses = pauses()
         self._lock = threading.Lock()
         self._unfinished = 0
-        """How many submissions have not been answered yet."""
+        """The number of submissions without a reply yet."""
         self._turn = threading.Lock()
-        """Held by whoever is in a transaction: the writer's thread, or one that could not wait for it."""
+        """Guards the transaction, in the writer's thread or in a caller's (`run_here`)."""
         self._thread: threading.Thread | None = None
         self._is_closed = False
 
     def submit(self, commands: Sequence[AnyCommand], done: Done) -> None:
-        """Run `commands`, in order and all of them in one transaction, and tell `done`."""
+        """Run `commands` in order, all in one transaction, and call `done`."""
         submission = _Submission(commands, done, deadline_from_now())
         with self._lock:
             if self._is_closed:
                 raise Unreachable("this store has been closed", reason="closed")
-            if self._thread is None or self._thread.ident is None:  # Ctrl-C may have come before it was started
+            if self._thread is None or self._thread.ident is None:  # Ctrl-C may have interrupted us before it started
                 self._thread = threading.Thread(target=self._work, name="octostore-writer", daemon=True)
                 self._thread.start()
             self._unfinished += 1
             self._arriving.put(submission)
 
     def run_here(self, commands: Sequence[AnyCommand]) -> list[ReplyOrError] | None:
-        """Run `commands` in this thread, if that takes but a moment; None if they are to be submitted.
+        """Run `commands` in this thread if that takes only a moment, else return None: submit them then.
 
-        Handing over to another thread and back takes longer than a claim by itself.
+        Switching to another thread and back takes longer than a claim itself.
         """
         run = self._run_at_once
         if run is None or self._unfinished or not self._pace.is_quick or not self._turn.acquire(blocking=False):
@@ -99,8 +99,8 @@ class Writer:
             thread = self._thread
             self._arriving.put(None)
         with self._turn:
-            pass  # nobody is in the middle of anything any more
-        # A store that nobody uses any more may be let go of, and so closed, in any thread: also in this one.
+            pass  # wait until no transaction is running
+        # The last reference to a store, and so its closing, may be dropped in any thread, including this one.
         if thread is not None and thread.ident is not None and thread is not threading.current_thread():
             thread.join()
 
@@ -109,7 +109,7 @@ class Writer:
             self._commit(batch)
 
     def _receive(self, *, wait: bool) -> None:
-        """Take all that has arrived; with `wait`, at least something."""
+        """Take everything that has arrived; with `wait`, at least one."""
         try:
             while not self._is_ending:
                 arrived = self._arriving.get(block=wait and not self._waiting)
@@ -121,7 +121,7 @@ class Writer:
             return
 
     def _next_batch(self) -> list[_Submission]:
-        """Nothing when there is nothing to come either."""
+        """Empty once the writer is closing and has nothing left to do."""
         self._receive(wait=True)
         batch: list[_Submission] = []
         size = 0
@@ -137,17 +137,17 @@ class Writer:
                 committed = self._timed(self._run, [command for submission in batch for command in submission.commands])
         except TryAgain as failed:
             self._waiting.extendleft(reversed(batch))
-            self._give_up_on_those_until(began_at, failed.fault)
+            self._fail_those_due_before(began_at, failed.fault)
             time.sleep(next(self._pauses))
             return
         except Unreachable as fault:
             for submission in batch:
-                self._tell(submission, _own(fault))
+                self._deliver(submission, _own(fault))
             not_tried = Unreachable(f"not tried, because the write before it failed: {fault}", reason=fault.reason)
-            self._give_up_on_those_until(time.monotonic(), not_tried)
-        except Exception as bug:  # noqa: BLE001  # one caller's bug must not take down the writer, nor its neighbours
+            self._fail_those_due_before(time.monotonic(), not_tried)
+        except Exception as bug:  # noqa: BLE001  # one caller's bug must not break the writer or other callers
             if len(batch) == 1:
-                self._tell(batch[0], bug)
+                self._deliver(batch[0], bug)
             else:
                 for submission in batch:
                     self._commit([submission])
@@ -155,18 +155,18 @@ class Writer:
             self._on_commit(committed)
             answers = iter(committed.answers)
             for submission in batch:
-                self._tell(submission, [next(answers) for _ in submission.commands])
+                self._deliver(submission, [next(answers) for _ in submission.commands])
         self._pauses = pauses()
 
     def _tried(self, run: Run, commands: Sequence[AnyCommand]) -> Committed | None:
-        """None where nothing was done, for a reason that the thread deals with."""
+        """None if nothing was written; the writer's thread then deals with it."""
         try:
             return self._timed(run, commands)
         except Unreachable as fault:
             if fault.reason == "busy":
                 return None
             raise
-        except Exception:  # noqa: BLE001  # be it a bug: the thread tells it to whoever met it
+        except Exception:  # noqa: BLE001  # it may be a bug: the writer's thread reports it to the right caller
             return None
 
     def _timed(self, run: Run, commands: Sequence[AnyCommand]) -> Committed:
@@ -174,24 +174,24 @@ class Writer:
         self._pace.note(committed.seconds)
         return committed
 
-    def _give_up_on_those_until(self, moment: float, fault: Unreachable) -> None:
-        """Whoever waits and was patient until then is told, however many batches they would be by themselves."""
+    def _fail_those_due_before(self, moment: float, fault: Unreachable) -> None:
+        """Fail all submissions whose deadline is before `moment`, however many batches they would fill."""
         self._receive(wait=False)
         waiting = list(self._waiting)
         self._waiting = deque(submission for submission in waiting if submission.deadline >= moment)
         for submission in waiting:
             if submission.deadline < moment:
-                self._tell(submission, _own(fault))
+                self._deliver(submission, _own(fault))
 
-    def _tell(self, submission: _Submission, outcome: list[ReplyOrError] | Exception) -> None:
+    def _deliver(self, submission: _Submission, outcome: list[ReplyOrError] | Exception) -> None:
         with self._lock:
             self._unfinished -= 1
         try:
             submission.done(outcome)
-        except Exception:  # whoever asked may have gone in the meantime, and the others still wait
-            log.exception("an answer could not be delivered")
+        except Exception:  # the caller may already be gone, and others are waiting
+            log.exception("a reply could not be delivered")
 
 
 def _own(fault: Unreachable) -> Unreachable:
-    """Each caller raises, and so changes, an error of its own."""
+    """A copy: each caller raises, and so modifies, its own exception."""
     return Unreachable(str(fault), reason=fault.reason)

@@ -34,7 +34,7 @@ if __name__ == "__main__":
     stop_at(int(sys.argv[2]))
     try:
         backend = SqliteBackend(Path(sys.argv[1]))
-        backend.found()
+        backend.create()
         with backend.reading():
             pass
         backend.close()

@@ -1,4 +1,4 @@
-"""The PostgreSQL backend: one connection that writes, as many that read as are used at once, and one that listens."""
+"""The PostgreSQL backend: one connection writes, one listens, and as many read as are in use."""
 
 import os
 import threading
@@ -27,19 +27,19 @@ from octostore.stores.retrying import retrying
 from octostore.stores.transaction import Transaction
 
 STUCK_SECONDS = 5
-"""After so long a process that stands still in the middle of a transaction loses it, and the others go on."""
+"""A process that stalls in the middle of a transaction loses it after this long, and the others continue."""
 LIMITS = {"lock": "10s", "statement": "12s", "idle": f"{STUCK_SECONDS}s", "transaction": "30s"}
 PLAN_AGAIN_AFTER = 256
-"""Batches. Statements are planned once, which is only good for tables of about the size that they had then."""
+"""In batches. Statements are planned once, and a plan is only good for tables of about the size they had then."""
 WRITER_LIFE_MS = 7 * 86_400_000
-"""How long it is remembered what a process has written last. It asks within minutes, if at all."""
+"""How long to remember what each process wrote last. It asks within minutes, if at all."""
 LOOK_SECONDS = 1.0
 POLL_ALONE_SECONDS = 0.1
-"""How often the log is looked at while somebody waits, with somebody to tell us of news and without."""
+"""How often to poll the log while someone waits: with a listener that reports news, and without."""
 
 
 class PostgresBackend:
-    """`now` takes the place of the database's clock, for tests."""
+    """`now` replaces the database's clock in tests."""
 
     def __init__(
         self, address: DatabaseAddress, now: Callable[[], int] | None = None, identity: Identity | None = None
@@ -57,9 +57,9 @@ class PostgresBackend:
         self._listener: Listener | None = None
         self._writer: Connection | None = None
         self._proven: Connection | None = None
-        """The one on which a commit was answered."""
+        """The connection on which a commit was last confirmed."""
         self._is_there = False
-        """Whether the store is made, and of a version that we know."""
+        """Whether the store exists and has a version we know."""
         with _final(address):
             self._writer = connect(address.url)
             try:
@@ -73,13 +73,13 @@ class PostgresBackend:
 
     writing_at_once = None
 
-    def found(self) -> None:
+    def create(self) -> None:
         with self._gate, translating_faults(self._address):
             self._writer = self._living_writer()
             migrate(self._writer, self._address)
 
     def _prepare(self, connection: Connection) -> None:
-        """Once there is a store. Until then somebody else may make it at any time."""
+        """Runs once the store exists. Until then, another process may create it at any time."""
         if not self._is_there:
             prepare(connection, self._address)
             self._is_there = True
@@ -94,8 +94,8 @@ class PostgresBackend:
                 yield transaction
                 saving = transaction.saving
                 if saving is None and self._proven is not connection:
-                    # A primary that was started again shows what its standby may not have. Nothing is answered from
-                    # that before a commit of our own, and all before it, is there.
+                    # A restarted primary may show commits its standby does not have. Reply to nothing based on them
+                    # before a commit of our own, and with it all before, is on the standby.
                     saving = Pipeline(connection, self._sql)
                 if saving is None:
                     self._end(connection)
@@ -126,7 +126,7 @@ class PostgresBackend:
         saving.query("mark_batch", writer=self._writer_id, batch=self._batch)
         if has_news:
             saving.query("notify", channel=self._address.schema)
-        # It waits for a synchronous standby, for which none of our limits counts: they end before it.
+        # It may wait for a synchronous standby, which our timeouts do not cover: they end before it.
         saving.query("commit")
         try:
             saving.run()
@@ -141,7 +141,7 @@ class PostgresBackend:
             self._proven = connection
 
     def _was_committed(self, error: BaseException) -> bool:
-        """What became of the last batch, whose COMMIT nobody answered."""
+        """Whether the last batch was committed, if the connection was lost during its COMMIT."""
         try:
             return retrying(self._look_for_batch)
         except Unreachable as fault:
@@ -151,10 +151,9 @@ class PostgresBackend:
             ) from error
 
     def _look_for_batch(self) -> bool:
-        """Its transaction had the lock, so whoever has it next sees the outcome.
+        """The lost transaction held the lock, so the next to hold it sees the outcome.
 
-        And that look is itself committed, so that what it saw is as durable as anything that is answered, also where a
-        standby has to have it.
+        This check is itself committed, so what it saw is as durable as any reply, also if a standby must confirm it.
         """
         with translating_faults(self._address):
             connection = self._writer = self._living_writer()
@@ -165,7 +164,7 @@ class PostgresBackend:
                 database.run()
                 last = found.rows[0][0] if found.rows else 0
                 looked = Pipeline(connection, self._sql)
-                # As it was: should this COMMIT get lost, too, the next look must see the same.
+                # Unchanged: if this COMMIT is lost too, the next check must see the same.
                 looked.query("mark_batch", writer=self._writer_id, batch=last)
                 looked.query("commit")
                 looked.run()
@@ -176,9 +175,9 @@ class PostgresBackend:
             return bool(last == self._batch)
 
     def _transaction(self, connection: Connection, counters: Result, found: Finding | None = None) -> Transaction:
-        if not counters.rows:  # a backup was restored since this transaction began, which sees nothing of it
+        if not counters.rows:  # a backup was restored since this transaction began
             raise TryAgain(Unreachable(f"{self._address} is being restored", reason="busy"))
-        # `now` is a setting of the transaction.
+        # `now` is a transaction-local setting.
         seq, store_id, now, *_ = counters.rows[0]
         self._identity.check(store_id, self._address)
         return Transaction(
@@ -186,7 +185,7 @@ class PostgresBackend:
         )
 
     def _end(self, connection: Connection) -> None:
-        """Of a transaction that changed nothing."""
+        """End a transaction that changed nothing."""
         ending = Pipeline(connection, self._sql)
         ending.query("commit")
         ending.run()
@@ -199,7 +198,7 @@ class PostgresBackend:
         return self._writer
 
     def _undo(self, connection: Connection) -> None:
-        """The next transaction starts afresh, on another connection if this one is no longer good."""
+        """Roll back; the next transaction uses a new connection if this one is broken."""
         try:
             if not connection.closed:
                 connection.execute("ROLLBACK")
@@ -267,7 +266,7 @@ class PostgresBackend:
 
 @contextmanager
 def _final(address: DatabaseAddress) -> Iterator[None]:
-    """For opening a store: whoever does that wants to know at once."""
+    """While opening a store, fail immediately instead of retrying."""
     try:
         with translating_faults(address):
             yield

@@ -1,4 +1,4 @@
-"""Opening the database: where it is, which schema is ours, and that it is of a version we know."""
+"""Connect to the database: parse its URL, find our schema, and check that its version is one we know."""
 
 import os
 import re
@@ -26,13 +26,13 @@ SCHEMA_DEFAULT = "octostore"
 LISTEN_VARIABLE = "OCTOSTORE_LISTEN_URL"
 MIGRATION_LOCK = 0x4F637453  # "OctS"
 MIGRATION_LIMITS = {"idle_in_transaction_session_timeout": "5s", "lock_timeout": "60s"}
-"""Whoever stands still in the middle of making tables, and whoever waits for it, does so for a while, not for ever."""
+"""A process that stalls while creating tables, and those waiting for it, give up after this long."""
 MIGRATION_ANSWER_SECONDS = 600.0
-"""How long to wait for an answer in the middle of that: large tables may take a while."""
+"""How long a migration's statement may take: tables can be large."""
 ANSWER_SECONDS = 15.0
-"""After so long without a word a connection counts as lost. A statement may take a little less, and is then ended."""
+"""A connection that is silent for this long counts as lost. Statements are cancelled a little earlier."""
 DEFAULTS: dict[str, Any] = {
-    "target_session_attrs": "read-write",  # of several hosts, the others stand by
+    "target_session_attrs": "read-write",  # if there are several hosts, the others are standbys
     "application_name": "octostore",
     "connect_timeout": 5,
     "tcp_user_timeout": 10_000,
@@ -40,9 +40,9 @@ DEFAULTS: dict[str, Any] = {
     "keepalives_interval": 2,
     "keepalives_count": 3,
 }
-"""Unless the URL says otherwise. With the last four the system notices a network that is gone."""
+"""Defaults; the URL takes precedence. The last four let the system notice a dead network."""
 ENCODING = {"client_encoding": "UTF8"}
-"""Whatever the database's is: we write and read it ourselves."""
+"""Independent of the database's encoding: we encode and decode text ourselves."""
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _SCHEMA = re.compile(r"(?<=[?&])schema=([^&]*)(?:&|$)")
 _USER = re.compile(r"//[^@/]*@")
@@ -51,14 +51,14 @@ _ESCAPES = "in a user or password, write @ as %40, / as %2F, : as %3A, ? as %3F 
 
 
 class DatabaseAddress(NamedTuple):
-    """Which database, and which schema in it. `listen_url` leads there directly where `url` goes through a pooler."""
+    """A database and a schema in it. `listen_url` bypasses the pooler that `url` may go through."""
 
     url: str
     schema: str
     listen_url: str
 
     def __str__(self) -> str:
-        """For people; without a password."""
+        """For people; without the password."""
         known = conninfo_to_dict(self.url)
         hosts, ports = str(known.get("host", "")).split(","), str(known.get("port", "")).split(",")
         ports += [ports[-1]] * (len(hosts) - len(ports))
@@ -67,7 +67,7 @@ class DatabaseAddress(NamedTuple):
 
 
 def parse_address(url: str) -> DatabaseAddress:
-    """`schema` among the parameters of a URL is ours; all others are libpq's."""
+    """The `schema` parameter of the URL is ours; all others are libpq's."""
     rest, schema = _parse(url, "url")
     listen_url = os.environ.get(LISTEN_VARIABLE)
     return DatabaseAddress(rest, schema, _parse(listen_url, LISTEN_VARIABLE)[0] if listen_url else rest)
@@ -88,7 +88,7 @@ def _parse(url: str, field: str) -> tuple[str, str]:
 
 
 def _what_is_wrong(url: str) -> str:
-    """What libpq says. It repeats what it does not understand, so it is asked without user and password."""
+    """What libpq complains about. It quotes what it does not understand, so user and password are removed first."""
     try:
         conninfo_to_dict(_USER.sub("//", url, count=1))
     except psycopg.ProgrammingError as error:
@@ -98,13 +98,13 @@ def _what_is_wrong(url: str) -> str:
 
 
 class Connection(psycopg.Connection[Any]):
-    """One that does not wait for ever. A network, a proxy or a process that has stopped need not say so."""
+    """A connection that never waits forever: a network, proxy or process that stops may not say so."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.answer_seconds = ANSWER_SECONDS
         self.prepared: set[bytes] | None = None
-        """The statements that it knows by name. None where it may lead to somebody else next time, who knows none."""
+        """Names of prepared statements; None if a pooler may send us to another backend, which does not know them."""
         self._loaders: TransformerProtocol = Transformer(self)
 
     def wait(self, gen: PQGen[T], *args: Any, **options: Any) -> T:
@@ -116,12 +116,12 @@ class Connection(psycopg.Connection[Any]):
 
     def rows_of(self, result: PGresult) -> list[Row]:
         if not result.ntuples:
-            return []  # nothing to find the types of all columns for
+            return []  # avoid looking up the column types for nothing
         self._loaders.set_pgresult(result)
         return self._loaders.load_rows(0, result.ntuples, tuple)
 
     def _in_time(self, gen: PQGen[T]) -> PQGen[T]:
-        """What psycopg waits for; it looks in several times a second, with nothing in its hands."""
+        """Runs psycopg's waiting, which looks in several times a second, against a deadline."""
         try:
             wanted = next(gen)
             heard_at = time.monotonic()
@@ -130,7 +130,7 @@ class Connection(psycopg.Connection[Any]):
                 if ready:
                     heard_at = time.monotonic()
                 elif time.monotonic() - heard_at > self.answer_seconds:
-                    self.close()  # which waits for nobody
+                    self.close()  # does not wait for the server
                     raise psycopg.OperationalError(f"no answer within {self.answer_seconds:g} seconds")
                 wanted = gen.send(ready)
         except StopIteration as end:
@@ -141,25 +141,25 @@ class Connection(psycopg.Connection[Any]):
 def connect(url: str) -> Connection:
     connection = Connection.connect(
         make_conninfo("", **DEFAULTS | conninfo_to_dict(url) | ENCODING),
-        autocommit=True,  # transactions begin and end in our own pipelines
+        autocommit=True,  # our own pipelines begin and end transactions
         prepare_threshold=None,
     )
     if is_direct(connection):
-        connection.prepared = set()  # most of what a small batch costs the database is planning
+        connection.prepared = set()  # planning is most of what a small batch costs the database
     return connection
 
 
 def is_direct(connection: psycopg.Connection[Any]) -> bool:
-    """Whether it leads to one process of the server, which keeps what is said to it, and not to a pooler.
+    """Whether it leads to one server process that keeps session state, and not to a pooler.
 
-    Poolers tell their clients process numbers of their own, because there is none that stays the same.
+    Poolers report process ids of their own, because the process behind them changes.
     """
     row = connection.execute("SELECT pg_backend_pid()").fetchone()
     return row is not None and row[0] == connection.info.backend_pid
 
 
 def disown(connection: psycopg.Connection[Any]) -> None:
-    """In the child of a fork: the connection is the parent's, and saying goodbye on it would end that one's."""
+    """In a forked child: the connection is the parent's, and closing it properly would end the parent's session."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     with suppress(psycopg.OperationalError, OSError):
         os.dup2(nowhere, connection.fileno())
@@ -167,13 +167,13 @@ def disown(connection: psycopg.Connection[Any]) -> None:
 
 
 def migrations(schema: str) -> list[str]:
-    """The scripts that lead from nothing to the current schema; its version is how many it has had."""
+    """The scripts that build the current schema; a schema's version is the number of scripts it has run."""
     scripts = sorted(Path(__file__).with_name("migrations").glob("*.sql"))
     return [script.read_text(encoding="utf-8").replace("{schema}", schema) for script in scripts]
 
 
 def prepare(connection: Connection, address: DatabaseAddress) -> None:
-    """Bring the store up to date, where there is one. Whoever comes first does it."""
+    """Migrate the store if it exists. The first process to arrive does it."""
     version = _version(connection, address.schema)
     if version == 0:
         raise no_store(address)
@@ -182,7 +182,7 @@ def prepare(connection: Connection, address: DatabaseAddress) -> None:
 
 
 def migrate(connection: Connection, address: DatabaseAddress) -> None:
-    """The same, and a new store where there is none."""
+    """Migrate the store, or create it."""
     connection.answer_seconds = MIGRATION_ANSWER_SECONDS
     _migrate(connection, address)
     connection.answer_seconds = ANSWER_SECONDS
@@ -190,7 +190,7 @@ def migrate(connection: Connection, address: DatabaseAddress) -> None:
 
 def _migrate(connection: Connection, address: DatabaseAddress) -> None:
     scripts = migrations(address.schema)
-    connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED  # to see what was done while we waited
+    connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED  # to see what others did while we waited
     with connection.transaction():
         for limit in MIGRATION_LIMITS.items():
             connection.execute("SELECT set_config(%s, %s, true)", limit)
@@ -217,11 +217,11 @@ def _migrate(connection: Connection, address: DatabaseAddress) -> None:
 
 
 OLDEST_READER: dict[int, int] = {1: 1, 2: 1, 3: 3, 4: 3, 5: 3, 6: 6}
-"""Version -> the oldest one whose code can still work with it; so that servers can be replaced one by one."""
+"""Version -> the oldest version whose code still works with it, so that servers can be upgraded one by one."""
 
 
 def _check_older(connection: psycopg.Connection[Any], address: DatabaseAddress, *, known: int) -> None:
-    """A newer schema is fine if whoever made it said so."""
+    """A newer schema is fine if it declares that it works with our version."""
     row = connection.execute(
         sql.SQL("SELECT reads_from FROM {}.migrations ORDER BY version DESC LIMIT 1").format(
             sql.Identifier(address.schema)
@@ -235,14 +235,14 @@ def _check_older(connection: psycopg.Connection[Any], address: DatabaseAddress, 
 
 
 def _has_schema(connection: psycopg.Connection[Any], schema: str) -> bool:
-    """Asked, because IF NOT EXISTS needs the right to create one also where somebody has done so for us."""
+    """Query first: IF NOT EXISTS needs the right to create a schema even if an administrator has created it."""
     query = "SELECT FROM pg_catalog.pg_namespace WHERE nspname = %s"
     return connection.execute(query, (schema,)).fetchone() is not None
 
 
 def _version(connection: psycopg.Connection[Any], schema: str) -> int:
     query = "SELECT FROM pg_catalog.pg_tables WHERE schemaname = %s AND tablename = 'migrations'"
-    # Not to_regclass(): within a transaction it may not know yet what others have made since.
+    # Not to_regclass(): within a transaction, it may miss what others have created since.
     if connection.execute(query, (schema,)).fetchone() is None:
         return 0
     newest = sql.SQL("SELECT coalesce(max(version), 0) FROM {}.migrations").format(sql.Identifier(schema))

@@ -1,4 +1,4 @@
-"""PostgreSQL's errors, in our words: which database, what happened, what to do."""
+"""PostgreSQL's errors in our words: which database, what happened, what to do."""
 
 import re
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _PASSING = (
     errors.DeadlockDetected,
     errors.TooManyConnections,
 )
-"""The transaction is undone, and the next one may succeed."""
+"""The transaction was rolled back, and the next may succeed."""
 
 _FAULTS: tuple[tuple[type[psycopg.Error], str, str], ...] = (
     (errors.LockNotAvailable, "busy", "another process has been writing to it for too long; try again"),
@@ -47,14 +47,14 @@ _REFUSALS: tuple[tuple[re.Pattern[str], str, str], ...] = (
         "it does not let this user in; check user and password",
     ),
 )
-"""What a server or a pooler says to whoever connects: text without a code, which is not known in other languages."""
+"""What servers and poolers say when refusing a connection: text without an error code; only the English is known."""
 
 
 @contextmanager
 def translating_faults(address: DatabaseAddress) -> Iterator[None]:
-    """Turn faults of the database in the block into `Unreachable`, or `TryAgain` where trying again makes sense.
+    """Turn database faults in the block into `Unreachable`, or `TryAgain` if a retry may succeed.
 
-    What else PostgreSQL complains about is a bug of ours, and passes.
+    Any other PostgreSQL error is our bug, and passes through.
     """
     try:
         yield
@@ -67,7 +67,7 @@ def translating_faults(address: DatabaseAddress) -> Iterator[None]:
 
 
 def _known(error: psycopg.Error) -> Iterator[tuple[str, str]]:
-    """Where trying again makes no sense: the reason, and what to do about it."""
+    """Faults that a retry cannot fix: the reason, and what to do about it."""
     for kind, reason, advice in _FAULTS:
         if isinstance(error, kind):
             yield reason, advice
@@ -77,7 +77,7 @@ def _known(error: psycopg.Error) -> Iterator[tuple[str, str]]:
 
 
 def is_lost(error: BaseException) -> bool:
-    """Whether the connection is gone, and with it the answer to what was asked last."""
+    """Whether the connection is gone, and with it the reply to the last query."""
     if not isinstance(error, psycopg.Error):
         return False
     if error.sqlstate is None:
@@ -95,5 +95,5 @@ def _unreachable(address: DatabaseAddress, error: psycopg.Error) -> Unreachable:
 
 
 def _said(error: psycopg.Error) -> str:
-    """Its first line, which names hosts and users, but never a password."""
+    """The first line, which names hosts and users but never a password."""
     return str(error).partition("\n")[0].strip() or type(error).__name__

@@ -1,4 +1,4 @@
-"""Hearing of other processes' commits: LISTEN, on a connection of its own that is opened again when it breaks."""
+"""Learn of other processes' commits: LISTEN on a dedicated connection, which reconnects when it breaks."""
 
 import threading
 from collections.abc import Callable
@@ -12,17 +12,17 @@ from octostore.stores.pausing import jittered
 from octostore.stores.postgres.connection import DatabaseAddress, connect, disown, is_direct
 
 HEARTBEAT_SECONDS = 5.0
-"""How long to wait for news at a time; in between, the connection is tried."""
+"""How long to wait for notifications at a time; in between, the connection is tested."""
 ANSWER_SECONDS = 5.0
-"""How long to wait when it is tried: there is nothing that could keep the database from answering."""
+"""How long the test may take: it involves no locks."""
 RETRY_SECONDS = 0.5
 
 
 class Listener:
-    """Calls `ring` after every commit that brought events, and after every reconnect: some may have been missed.
+    """Calls `ring` after every commit that added events, and after every reconnect, since some may have been missed.
 
-    Behind a pooler it does nothing, and those who wait have to look: there, LISTEN stays with a connection that is
-    somebody else's next.
+    Behind a pooler it does nothing, and waiters poll: LISTEN would stay with a server connection that is handed to
+    another client next.
     """
 
     def __init__(self, address: DatabaseAddress, ring: Callable[[], None]) -> None:

@@ -1,8 +1,8 @@
-"""Statements that are sent together, in one round trip.
+"""Statements sent together, in one round trip.
 
-This speaks to libpq itself: psycopg's cursors and pipelines take longer for a small statement than PostgreSQL does.
-They also ask for a flush after what they send, and while PostgreSQL was asked for one, or waits for the rest of
-something, it does not count us as idle. Whoever is stopped at such a moment would keep the lock as long as it likes.
+This uses libpq directly: psycopg's cursors and pipelines take longer for a small statement than PostgreSQL does. They
+also request a flush after what they send, and PostgreSQL does not count a session as idle while a flush is pending. A
+process that is paused at such a moment would keep the lock indefinitely.
 """
 
 import re
@@ -28,7 +28,7 @@ class Statement(NamedTuple):
     name: bytes
     text: bytes
     parameters: Sequence[str]
-    """Their names in order, where they have names."""
+    """In order; names, if the statement uses named parameters."""
 
 
 def compiled(sql: dict[str, str]) -> dict[str, Statement]:
@@ -36,7 +36,7 @@ def compiled(sql: dict[str, str]) -> dict[str, Statement]:
 
 
 def _compile(name: str, text: str) -> Statement:
-    """With parameters as PostgreSQL numbers them; a statement has either names for them, or takes rows."""
+    """Number the parameters as PostgreSQL does; a statement has named parameters, or takes rows."""
     numbers: dict[str, int] = {}
     for found in _PARAMETER.finditer(text):
         numbers.setdefault(found[1] or f"#{len(numbers)}", len(numbers) + 1)
@@ -46,13 +46,13 @@ def _compile(name: str, text: str) -> Statement:
 
 
 class PipelinedResult:
-    """What a statement gives, once its pipeline has run."""
+    """A statement's rows, once its pipeline has run."""
 
     rows: list[Row]
 
 
 class Pipeline:
-    """Collects statements by their names; `run` sends them all in one piece, and waits once."""
+    """Collects named statements; `run` sends them all in one write, and waits once."""
 
     def __init__(self, connection: Connection, sql: dict[str, Statement]) -> None:
         self._connection = connection
@@ -66,7 +66,7 @@ class Pipeline:
         return result
 
     def query_each(self, query: str, rows: Sequence[Row]) -> PipelinedResult:
-        """Of any number of rows, one statement: it takes each column as an array."""
+        """One statement for any number of rows: each column is passed as an array."""
         result = PipelinedResult()
         self._pending.append((self._sql[query], [array(column) for column in zip(*rows, strict=True)], result))
         return result
@@ -75,7 +75,7 @@ class Pipeline:
         self.query_each(query, rows)
 
     def run(self) -> None:
-        """Raises the first error of a statement; those after it were not run then. The connection is good for more."""
+        """Raises the first error; later statements were not run then. The connection stays usable."""
         if not self._pending:
             return
         pgconn = self._connection.pgconn
@@ -85,12 +85,12 @@ class Pipeline:
             results = self._connection.wait(_results(pgconn))
             pgconn.exit_pipeline_mode()
         except BaseException:
-            self._connection.close()  # somewhere in the middle
+            self._connection.close()  # its protocol state is unknown
             raise
         self._take(results, unprepared)
 
     def _send(self, pgconn: PGconn) -> set[bytes]:
-        """Gives the names of those that are prepared with it."""
+        """Returns the names of statements prepared along the way."""
         prepared = self._connection.prepared
         new: set[bytes] = set()
         for (name, text, _), values, _ in self._pending:
@@ -116,7 +116,7 @@ class Pipeline:
 
 
 def _results(pgconn: PGconn) -> PQGen[list[PGresult]]:
-    """Of all that was sent, one for each, as soon as they are all there."""
+    """One result per statement, once all have arrived."""
     while pgconn.flush():
         if (yield Wait.RW) & Ready.R:
             pgconn.consume_input()
@@ -141,19 +141,19 @@ def _check(result: PGresult) -> PGresult:
 
 
 def _parameter(value: Any) -> bytes | None:
-    """A value as PostgreSQL writes it."""
+    """A value in PostgreSQL's text format."""
     if value is None:
         return None
     return array(value) if isinstance(value, list | tuple | set) else _without_nul(str(value).encode())
 
 
 def array(values: Collection[Any]) -> bytes:
-    """Of texts, bytes or numbers, and None. Most columns are plain, and are written as a whole."""
+    """An array of texts, bytes or numbers, with None. Most columns are plain, and are encoded in one go."""
     kinds = set(map(type, values))
     if kinds == {bytes}:
         return ('{"\\\\x' + '","\\\\x'.join(map(bytes.hex, values)) + '"}').encode()
     if bytes not in kinds:
-        # JSON's brackets are others, and so are its escapes. The rest is the same.
+        # Same as JSON, except for the brackets and escapes.
         encoded = _as_json(values)
         if b"\\" not in encoded:
             return b"{" + encoded[1:-1] + b"}"

@@ -1,12 +1,12 @@
--- What PostgreSQL alone understands; all others are in the file that both databases share. `now` of a transaction is a
--- setting of it: read once, after the lock, from the database's clock.
+-- What only PostgreSQL understands; everything else is in the file both databases share. `now` is a transaction-local
+-- setting: read once from the database's clock, after taking the lock.
 
 -- name: now
 -- The moment of this transaction.
 current_setting('octostore.now')::bigint
 
 -- name: unindexed
--- PostgreSQL finds by itself which index not to use.
+-- Not needed: PostgreSQL chooses the right index on its own.
 
 -- name: later
 -- The later of two moments.
@@ -25,42 +25,41 @@ greatest
 {schema}.jobs
 
 -- name: not_loaded
--- Of a job: it is not among those whose names are given, as JSON, if there are any (NULL).
+-- Condition on a job: its name is not in this JSON list (NULL: no list).
 (%(loaded)s::jsonb IS NULL OR job_id <> ALL (ARRAY(SELECT jsonb_array_elements_text(%(loaded)s::jsonb))))
 
 -- name: queue_by_bytes
--- As names sort everywhere.
+-- Sort by bytes, as names do everywhere.
 queue COLLATE "C"
 
 -- name: begin
--- To write. What is read after the lock must not be from before it, whatever the database's default is.
+-- Start writing. Reads after the lock must not see an older snapshot, whatever the database's default is.
 BEGIN ISOLATION LEVEL READ COMMITTED
 
 -- name: begin_reading
--- To read, one state of everything.
+-- Start reading one snapshot of everything.
 BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY
 
 -- name: commit
--- All of it, or the end of a transaction that changed nothing.
+-- Commit, or end a transaction that changed nothing.
 COMMIT
 
 -- name: limits
--- How long this transaction may take and be kept waiting, so that a process that stands still holds up nobody for long.
--- And how it is planned: once for all values, which would take longer than the rest, and by indexes however small the
--- tables were then. For the transaction only: the connection may be somebody else's next (PgBouncer).
+-- How long this transaction may run and wait, so that a stalled process does not block the others for long. Also how it is
+-- planned: once for all values, because planning would take longer than the rest, and by index however small the tables
+-- were at the time. For this transaction only: a pooler may hand the connection to another client next (PgBouncer).
 SELECT set_config('lock_timeout', %(lock)s, true), set_config('statement_timeout', %(statement)s, true),
     set_config('idle_in_transaction_session_timeout', %(idle)s, true),
     set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true),
     set_config('enable_bitmapscan', 'off', true), set_config('jit', 'off', true)
 
 -- name: plan_again
--- What was planned for tables that have grown since.
+-- Discard plans that were made for smaller tables.
 DISCARD PLANS
 
 -- name: lock
--- Be the only one who writes, but not for long. Then, as below, where the store stands, and the time. Whoever vanishes
--- while it sends something does not count as idle; from 17 on PostgreSQL can limit the whole transaction, which begins
--- with the lock.
+-- Become the only writer, for a bounded time, and read the counters and the time. A client that vanishes while sending does
+-- not count as idle; from version 17, PostgreSQL can limit the whole transaction, which begins with the lock.
 WITH locked AS MATERIALIZED (SELECT seq, now, store_id FROM {schema}.counters FOR UPDATE)
 SELECT seq, store_id, set_config('octostore.now', greatest(now,
     coalesce(%(now)s::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint))::text, true)::bigint,
@@ -69,56 +68,56 @@ SELECT seq, store_id, set_config('octostore.now', greatest(now,
 FROM locked
 
 -- name: counters
--- Where the store stands, which it is, and the time: that of the database unless one is given, and never before the last.
+-- The store's position and id, and the time: the database's, or a given one; never before the last.
 SELECT seq, store_id, set_config('octostore.now', greatest(now,
     coalesce(%(now)s::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint))::text, true)::bigint
 FROM {schema}.counters
 
 -- name: save_counters
--- Where the store stands after this transaction.
+-- The store's position after this transaction.
 UPDATE {schema}.counters SET seq = %(seq)s, now = %(now)s
 
 -- name: mark_batch
--- That this batch has been carried out.
+-- Record that this batch was committed.
 INSERT INTO {schema}.writers (writer_id, batch, at) VALUES (%(writer)s, %(batch)s, {now})
 ON CONFLICT (writer_id) DO UPDATE SET batch = excluded.batch, at = excluded.at
 
 -- name: last_batch
--- The last batch of a writer that was carried out. To be asked with the lock, which its transaction had.
+-- The last batch a writer committed. Query it while holding the lock, which its transaction held.
 SELECT batch FROM {schema}.writers WHERE writer_id = %(writer)s
 
 -- name: forget_writers
--- Those of whom nothing was heard for long.
+-- Writers that have been silent for a long time.
 DELETE FROM {schema}.writers WHERE at < {now} - %(age)s
 
 -- name: notify
--- Wake those who wait, wherever they are.
+-- Wake waiters in every process.
 SELECT pg_notify(%(channel)s, '')
 
 -- name: last_ends
--- The last events after one with which claims on jobs ended, whose names are given as JSON.
+-- The newest events after a given one that ended claims on these jobs (a JSON list of names).
 SELECT found.* FROM jsonb_array_elements_text(%(names)s::jsonb) AS wanted(name) CROSS JOIN LATERAL (
     SELECT {event_columns} FROM {schema}.events WHERE job_id = wanted.name AND seq > %(after)s AND type IN ({ends})
     ORDER BY seq DESC LIMIT {ends_limit}) found
 
 -- name: next_ends
--- The next event after one with which a claim on a job ended.
+-- The next event after a given one that ended a claim on a job.
 SELECT found.* FROM unnest(%s::text[], %s::bigint[]) AS wanted(name, after) CROSS JOIN LATERAL (
     SELECT {event_columns} FROM {schema}.events WHERE job_id = wanted.name AND seq > wanted.after AND type IN ({ends})
     ORDER BY seq LIMIT 1) found
 
 -- name: names_in_flight
--- The jobs that sessions were working on when they were lost; for a condition to follow.
+-- The jobs that sessions held when they were lost; a condition follows.
 SELECT jsonb_array_elements_text(convert_from(in_flight, 'UTF8')::jsonb) FROM {schema}.sessions WHERE true
 
 -- name: expired_in_queues
--- The claims of queues that have run out, for when these are so many that the sweep did not get to all of them.
+-- Expired claims in these queues, in case there are more than one sweep covers.
 SELECT found.* FROM unnest(%s::text[]) AS wanted(name) CROSS JOIN LATERAL (
     SELECT {job_columns} FROM {schema}.jobs WHERE queue = wanted.name AND status = 'claimed' AND {has_run_out}
     ORDER BY job_id LIMIT {sweep_limit}) found
 
 -- name: expired_of_principals
--- The same for the locks, or other claims, of principals.
+-- Expired locks, or other claims, of principals.
 SELECT found.* FROM unnest(%s::text[], %s::boolean[]) AS wanted(name, locks) CROSS JOIN LATERAL (
     SELECT {job_columns} FROM {schema}.jobs WHERE principal = wanted.name AND is_lock = wanted.locks AND {has_run_out}
     ORDER BY job_id LIMIT {sweep_limit}) found
@@ -130,25 +129,26 @@ SELECT wanted.name, wanted.locks,
 FROM unnest(%s::text[], %s::boolean[]) AS wanted(name, locks)
 
 -- name: sessions_of_principals
--- How many sessions of principals are alive.
+-- How many live sessions principals have.
 SELECT wanted.name, (
     SELECT count(*) FROM {schema}.sessions s
     WHERE s.principal = wanted.name AND s.status = 'open' AND s.expires_at > {now})
 FROM unnest(%s::text[]) AS wanted(name)
 
 -- name: jobs_of_requests
--- The live claims on queues' jobs that requests made. `|| ''` keeps the indexes that begin with the others out of it.
+-- The live claims on queued jobs that these requests made. `|| ''` keeps the planner off the indexes that start with the
+-- other columns.
 SELECT {job_columns} FROM {schema}.jobs
 WHERE (principal || '', request_id, queue || '') IN (SELECT * FROM unnest(%s::text[], %s::text[], %s::text[]))
     AND request_id IS NOT NULL AND queue IS NOT NULL
 
 -- name: ended_requests
--- What requests had that has ended, oldest first.
+-- The ended claims and sessions of requests, oldest first.
 SELECT {request_columns} FROM {schema}.ended_requests
 WHERE (principal, request_id) IN (SELECT * FROM unnest(%s::text[], %s::text[])) ORDER BY number
 
 -- name: line
--- The jobs of a queue that are due, in the order in which they are to be claimed.
+-- The due jobs of a queue, in claim order.
 {priorities}
 SELECT found.* FROM priorities p CROSS JOIN LATERAL (
     SELECT {job_columns}, {documents_of_job} FROM {schema}.jobs
@@ -157,7 +157,7 @@ SELECT found.* FROM priorities p CROSS JOIN LATERAL (
 LIMIT %(count)s
 
 -- name: line_of_kind
--- The same for one kind of job.
+-- Like `line`, for one kind of job.
 {priorities_of_kind}
 SELECT found.* FROM priorities p CROSS JOIN LATERAL (
     SELECT {job_columns}, {documents_of_job} FROM {schema}.jobs
@@ -166,20 +166,20 @@ SELECT found.* FROM priorities p CROSS JOIN LATERAL (
 LIMIT %(count)s
 
 -- name: list_expired
--- Jobs whose claim has run out, by name: they may be listed under any status by now.
+-- Jobs whose claims have expired, by name: by now, they may have any status.
 SELECT {job_columns} FROM {schema}.jobs
 WHERE status = 'claimed' AND {has_run_out} AND (queue = %(queue)s OR %(queue)s IS NULL)
     AND job_id >= %(first)s AND job_id < %(last)s
 ORDER BY job_id LIMIT %(limit)s
 
 -- name: renew_jobs
--- What heartbeats change. Their values go by the name that `changes` of an upsert have.
+-- The columns a heartbeat changes, named as in an upsert's `excluded`.
 UPDATE {schema}.jobs SET {renewal_changes} FROM ({renewal_values}) AS excluded({renewal_columns})
 WHERE jobs.job_id = excluded.job_id
 
 -- name: remember_requests
--- Requests whose claims or sessions have ended: the newest of their principals, in the order in which they did. What the
--- newest was is looked up once for each principal: again for each row, it would wade through those just inserted.
+-- Requests whose claims or sessions have ended, appended in order. The newest number is looked up once per principal: a
+-- lookup per row would scan the rows just inserted.
 WITH ended AS (SELECT * FROM ({request_values} WITH ORDINALITY) AS ended({request_columns}, place)),
 newest AS MATERIALIZED (
     SELECT principal, (

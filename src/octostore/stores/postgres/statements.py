@@ -1,4 +1,4 @@
-"""The statements of the PostgreSQL store, for tables in a schema."""
+"""The PostgreSQL store's statements, for tables in a given schema."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,7 +25,7 @@ def load_sql(schema: str) -> dict[str, str]:
 
 
 def _column_types() -> dict[str, str]:
-    """As fields of the model say. Those of one name have one type."""
+    """Derived from the model's fields. Fields with the same name have the same type."""
     fields = [field for model in MODELS for field in msgspec.structs.fields(model)]
     return {field.name: _sql_type(field.type) for field in fields} | {
         "body": "bytea",
@@ -36,5 +36,5 @@ def _column_types() -> dict[str, str]:
 
 def _sql_type(python_type: Any) -> str:
     some = [part for part in get_args(python_type) or (python_type,) if part is not type(None)]
-    # Texts of which only some are allowed are literals, and several of them are kept as one.
+    # Literals are text, and tuples of them are stored as one text.
     return next((name for known, name in SQL_TYPES.items() if known in some), "text")

@@ -1,4 +1,4 @@
-"""The store in an SQLite file, shared by any number of threads and processes of one machine."""
+"""The store in a SQLite file, shared by any number of threads and processes on one machine."""
 
 import apsw
 

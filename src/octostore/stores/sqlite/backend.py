@@ -1,4 +1,4 @@
-"""The SQLite backend: one connection that writes, and as many that read as are used at once."""
+"""The SQLite backend: one connection writes, and as many read as are in use."""
 
 import os
 import threading
@@ -22,7 +22,7 @@ from octostore.stores.sqlite.file import OpenedFile, check_permissions, check_ro
 from octostore.stores.transaction import Transaction
 
 LOOK_SECONDS = 0.1
-"""How often the log is looked at while somebody waits: a third of the 300 ms that are promised across processes."""
+"""How often to poll the log while someone waits: a third of the 300 ms promised across processes."""
 
 
 class SqliteBackend:
@@ -36,7 +36,7 @@ class SqliteBackend:
         self._patience_ms = BUSY_TIMEOUT_MS
         self._writer: apsw.Connection | None = None
         self._is_marked = False
-        """Whether the database says by itself that it is not all there is, as far as we know."""
+        """Whether the database file records that it depends on its -wal, as far as we know."""
         self._gate = Gate()
         self._readers = Readers(partial(connect, self.path))
         try:
@@ -46,7 +46,7 @@ class SqliteBackend:
             if fault.reason != "no_store":
                 raise
 
-    def found(self) -> None:
+    def create(self) -> None:
         with self._faults, self._gate:
             if not is_there(self.path):
                 check_permissions(self.path)
@@ -88,13 +88,13 @@ class SqliteBackend:
                 transaction = Transaction(partial(SqliteDatabase, writer), counters)
                 yield transaction
                 if transaction.saving is None:
-                    writer.execute("ROLLBACK")  # there is nothing to make durable
+                    writer.execute("ROLLBACK")  # nothing to make durable
                 else:
                     writer.execute("COMMIT")
                     self._is_marked = (self._is_marked and is_open) or _mark(writer)
                 file.check()
             except BaseException:
-                # After some faults (a full disk, for one) SQLite has rolled back by itself.
+                # After some faults (a full disk, for one) SQLite has already rolled back.
                 if writer.in_transaction:
                     writer.execute("ROLLBACK")
                 raise
@@ -115,20 +115,20 @@ class SqliteBackend:
                 self._readers.give_back(connection)
 
     def _counters(self, connection: apsw.Connection) -> tuple[Counters, bool]:
-        """With whether the database itself says that it is not all there is."""
+        """Also whether the database file records that it depends on its -wal."""
         ((seq, now, boot_id, counted_ms, store_id, is_open, next_expiry),) = connection.execute(compiled("counters"))
         self._identity.check(store_id, self.path)
         return Counters(seq, Mark(now, boot_id, counted_ms), store_id, next_expiry), is_open
 
     def back_up(self, copy: str, on_step: OnStep | None) -> int:
-        from octostore.stores.sqlite.copying import back_up  # noqa: PLC0415  # few ever do
+        from octostore.stores.sqlite.copying import back_up  # noqa: PLC0415  # rarely needed
 
         with self._faults, self._gate:
             (self._opened or self._open()).check()
             return back_up(self.path, copy, on_step)
 
     def on_foreign_commit(self, ring: Callable[[], None]) -> None:
-        """SQLite tells nobody, so the log is looked at."""
+        """SQLite cannot notify us, so the log is polled."""
 
     @property
     def poll_seconds(self) -> float:
@@ -148,7 +148,7 @@ class SqliteBackend:
         is_ours = os.getpid() == self._pid and opened.is_in_place
         if self._writer is not None:
             connections.append(self._writer)
-        # The -wal is deleted by its name, which may be another's by now.
+        # The -wal is deleted by name, which may belong to another file by now.
         keeps_wal = not (is_ours and connections and _is_whole(connections[-1], has_written=self._writer is not None))
         for connection in connections:
             connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keeps_wal)
@@ -156,23 +156,23 @@ class SqliteBackend:
 
 
 def _mark(writer: apsw.Connection) -> bool:
-    """Copy what was written, and with it `is_open`, to where it is seen also by those who find no -wal.
+    """Checkpoint the -wal, and with it `is_open`, so that a process that finds no -wal can tell it is missing.
 
-    Whether it was: somebody who reads for long, as for a backup, keeps what is newer out, and is not waited for.
+    Returns False if it could not: a long-running reader, like a backup, keeps newer pages out, and we do not wait.
     """
     try:
         pages, copied = writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
     except apsw.Error:
-        return False  # what was written is durable, whatever happens now
+        return False  # what was written is durable either way
     return pages == copied
 
 
 def _is_whole(connection: apsw.Connection, *, has_written: bool) -> bool:
-    """Whether nothing is missing once the -wal has been copied into the database, and deleted."""
+    """Whether the database is complete without its -wal, once that has been checkpointed and deleted."""
     try:
         if has_written:
             set_patience(connection, 0)
             connection.execute(compiled("note_closed"))
         return not connection.execute(compiled("is_open")).get
     except apsw.Error:
-        return False  # the disk may be full, or somebody else at work
+        return False  # the disk may be full, or another process may be writing

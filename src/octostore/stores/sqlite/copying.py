@@ -1,4 +1,4 @@
-"""Copies of a store's file: a backup that is taken while others write, and a store that is made from one."""
+"""Copies of a store's file: backups taken while others write, and stores restored from them."""
 
 import os
 import secrets
@@ -19,14 +19,14 @@ from octostore.stores.sqlite.faults import FaultsOf
 from octostore.stores.sqlite.file import BESIDE, check_permissions, has_wal, is_there
 
 AHEAD = 1_000_000_000
-"""By how much a restored store's numbers go on at least: more than can have been given out since the backup."""
+"""Minimum jump of a restored store's numbers: more than can have been used since the backup."""
 NUMBERS_PER_MS = 1_000
-"""They go on from the time, too, by more than are ever given out in it: the same backup may be restored once more."""
+"""The jump also grows with time, faster than numbers are used: the same backup may be restored again."""
 PAGES_PER_STEP = 4_096
 
 
 def back_up(path: str, copy: str, on_step: OnStep | None) -> int:
-    """Copy the store at `path`, as it is at this moment, to a new file; gives the last event in it."""
+    """Copy a snapshot of the store at `path` to a new file; returns its last event."""
     check_permissions(copy)
     _check_free(copy)
     with FaultsOf(copy), _part_of(copy) as part:
@@ -38,7 +38,7 @@ def back_up(path: str, copy: str, on_step: OnStep | None) -> int:
 
 
 def restore(copy: str, path: str, *, replace: bool, on_step: OnStep | None) -> tuple[int, str | None]:
-    """Make a store at `path` of a backup: the number that it goes on with, and where the one that was there is now."""
+    """Create a store at `path` from a backup: returns its next number, and where the previous store was moved to."""
     if not is_there(copy):
         raise InvalidInput("file", f"{copy} {'is empty' if os.path.exists(copy) else 'does not exist'}")
     path = os.path.realpath(path)
@@ -58,7 +58,7 @@ def restore(copy: str, path: str, *, replace: bool, on_step: OnStep | None) -> t
 
 
 def go_on_ahead(path: str) -> int:
-    """Numbers that were given out after a backup are not given out again: they go on above. Says with which."""
+    """Move the numbers ahead, so that those used after the backup are not used again. Returns the next one."""
     check_permissions(path)
     with FaultsOf(path):
         if not is_there(path):
@@ -101,12 +101,12 @@ def _copy(path: str, part: str, on_step: OnStep | None) -> int:
                 check_whole(source, path, had_wal=had_wal)
             return _copy_pages(source, target, on_step)
         finally:
-            source.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, had_wal)  # it is not ours to tidy up
+            source.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, had_wal)  # leave its -wal alone
             source.close()
 
 
 def _copy_pages(source: apsw.Connection, target: apsw.Connection, on_step: OnStep | None) -> int:
-    source.execute("BEGIN")  # one state, however long it takes and whatever others write meanwhile
+    source.execute("BEGIN")  # one snapshot, however long the copy takes
     try:
         seq = int(source.execute("SELECT seq FROM counters").get)
         with target.backup("main", source, "main") as copying:
@@ -121,13 +121,13 @@ def _copy_pages(source: apsw.Connection, target: apsw.Connection, on_step: OnSte
         ) from error
     finally:
         source.execute("ROLLBACK")
-    target.pragma("journal_mode", "delete")  # one file, with everything in it
+    target.pragma("journal_mode", "delete")  # a single, self-contained file
     return seq
 
 
 @contextmanager
 def _part_of(path: str) -> Iterator[str]:
-    """A file beside `path` for what is to be there, and gone afterwards."""
+    """A temporary file next to `path`, removed afterwards."""
     part = f"{path}.part-{secrets.token_hex(4)}"
     try:
         os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
@@ -144,7 +144,7 @@ def _check_free(path: str) -> None:
 
 
 def _place(part: str, path: str) -> None:
-    """Durable, in one step, and never over something."""
+    """Rename durably and atomically, never over an existing file."""
     _sync(part)
     try:
         os.link(part, path)
@@ -155,7 +155,7 @@ def _place(part: str, path: str) -> None:
 
 
 def _replace(part: str, path: str) -> str | None:
-    """The same, with what is there under another name afterwards. Refused while somebody uses it."""
+    """Like `_place`, but moves what is there to another name first. Refused while the store is in use."""
     _sync(part)
     aside = _free_name(f"{path}.replaced-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}")
     with _alone(path):
@@ -164,7 +164,7 @@ def _replace(part: str, path: str) -> str | None:
         for side in BESIDE:
             with suppress(FileNotFoundError):
                 os.rename(path + side, aside + side)
-        os.replace(part, path)  # at no moment is nothing there, which somebody could take for a place for a new store
+        os.replace(part, path)  # atomic: at no moment is the path free for a new store
     _sync(os.path.dirname(path))
     return aside if any(os.path.exists(aside + side) for side in ("", *BESIDE)) else None
 
@@ -178,18 +178,18 @@ def _free_name(name: str) -> str:
 
 @contextmanager
 def _alone(path: str) -> Iterator[None]:
-    """Nobody else has the database at `path` open, and nobody gets at it during the block."""
+    """Hold the database at `path` exclusively: nobody else has it open, or can open it, during the block."""
     if not is_there(path):
         yield
         return
     with closing(apsw.Connection(path)) as connection:
         try:
-            connection.pragma("journal_mode", "delete")  # which needs that nobody else is there
-            with suppress(apsw.SQLError):  # of an older version, or not ours
+            connection.pragma("journal_mode", "delete")  # only succeeds if nobody else has it open
+            with suppress(apsw.SQLError):  # an older version, or not ours
                 connection.execute(compiled("note_closed"))
             connection.execute("BEGIN EXCLUSIVE")
         except (apsw.CorruptError, apsw.NotADBError):
-            pass  # it is damaged, which is why it is replaced
+            pass  # it is damaged, which is why it is being replaced
         except apsw.BusyError:
             raise Unreachable(f"{path} is in use, and a store in use is not replaced", reason="in_use") from None
         yield

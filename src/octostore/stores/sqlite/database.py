@@ -1,4 +1,4 @@
-"""Statements on an SQLite connection, which are run at once."""
+"""Statements on a SQLite connection, which run immediately."""
 
 import os
 import re
@@ -14,10 +14,10 @@ from octostore.stores.named_sql import load_queries
 from octostore.stores.rows import COLUMNS, Row
 
 VALUES_AT_ONCE = (1, 8, 64)
-"""How many values a statement that takes any number has places for; places that are left over stay empty."""
+"""Placeholder counts of statements that take any number of values; unused placeholders stay NULL."""
 MOST_VALUES = VALUES_AT_ONCE[-1]
 ROWS_AT_ONCE = (16, 4)
-"""How many rows are written by one statement, besides one."""
+"""How many rows one statement writes, besides one."""
 _ANY = re.compile(r"= ANY\(%\(\w+\)s\)")
 _NAMED = re.compile(r"%\((\w+)\)s")
 _ONE_ROW = re.compile(r"VALUES (\(%s(?:, %s)*\))")
@@ -35,7 +35,7 @@ SQL = load_queries(
     renewal_sets=", ".join(f"{column} = ?{number}" for number, column in enumerate(COLUMNS["renewal"][1:], 2)),
 )
 ROW_BY_ROW = {"append_events", "append_documents"}
-"""Their tables have triggers, for which SQLite puts several rows aside first: that takes longer than it saves."""
+"""Tables with triggers: SQLite materialises multi-row inserts for them first, which costs more than it saves."""
 
 
 @cache
@@ -50,7 +50,7 @@ def takes_values(query: str) -> bool:
 
 @cache
 def compiled(query: str, size: int = 1) -> str:
-    """With places for `size` values, or rows. There are few sizes: each is another statement to SQLite."""
+    """With placeholders for `size` values or rows. Few sizes, because each is a separate statement to SQLite."""
     text = _ANY.sub(f"IN ({', '.join('?' * size)})", SQL[query])
     text = _ONE_ROW.sub(lambda found: f"VALUES {', '.join([found[1]] * size)}", text)
     return _NAMED.sub(r":\1", text).replace("%s", "?")
@@ -104,4 +104,4 @@ class SqliteDatabase:
             self._execute(text, row)
 
     def run(self) -> None:
-        """There is nothing to wait for."""
+        """Nothing to wait for."""

@@ -1,4 +1,4 @@
-"""SQLite's errors, in our words: which file, what happened, what to do."""
+"""SQLite's errors in our words: which file, what happened, what to do."""
 
 import apsw
 
@@ -18,25 +18,25 @@ _FAULTS: tuple[tuple[type[apsw.Error], str, str], ...] = (
 
 
 def _is_full_beside(error: apsw.Error) -> bool:
-    """A full disk also shows as the shared index beside the file not growing, which SQLite calls an I/O error."""
+    """A full disk also prevents the shared index (-shm) from growing, which SQLite reports as an I/O error."""
     return getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_SHMSIZE
 
 
 class FaultsOf:
-    """Turns SQLite's faults in a block into `Unreachable`. Its other errors are bugs of ours, and pass."""
+    """Turns SQLite faults in a block into `Unreachable`. Its other errors are our bugs, and pass through."""
 
     def __init__(self, path: str) -> None:
         self._path = path
 
     def __enter__(self) -> None:
-        """Nothing is needed for it."""
+        """Nothing to set up."""
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if isinstance(error, apsw.Error):
             for kind, reason, advice in _FAULTS:
                 if isinstance(error, kind) or (kind is apsw.FullError and _is_full_beside(error)):
-                    told = f"the store at {self._path} cannot be used: {advice} ({error})"
-                    raise Unreachable(told, reason=reason) from error
+                    message = f"the store at {self._path} cannot be used: {advice} ({error})"
+                    raise Unreachable(message, reason=reason) from error
         elif isinstance(error, OSError):
             reason = "read_only" if isinstance(error, PermissionError) else "io"
             advice = "check that its folder exists and that you may write there"

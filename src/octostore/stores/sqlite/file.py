@@ -1,4 +1,4 @@
-"""A store is a file, not a path: where there is none, and whether it is still the one that was opened."""
+"""A store is a file, not a path: check whether it exists, and whether it is still the one we opened."""
 
 import os
 
@@ -6,16 +6,16 @@ from octostore.core.errors import Unreachable
 from octostore.stores.permissions import check_file
 
 BESIDE = ("-wal", "-shm", "-journal")
-"""What SQLite keeps beside a database."""
+"""The files SQLite keeps next to a database."""
 
 
 def check_permissions(path: str) -> None:
-    """Whoever can write to a database, or to what is beside it, can change what is in it."""
+    """Anyone who can write to a database, or to the files next to it, can change its contents."""
     check_file(path, *BESIDE)
 
 
 def is_there(path: str) -> bool:
-    """An empty file is where a store may be made, and not one yet."""
+    """An empty file is not a store yet; one may be created in it."""
     try:
         return os.path.getsize(path) > 0
     except FileNotFoundError:
@@ -27,17 +27,17 @@ def has_wal(path: str) -> bool:
 
 
 def is_cut_off(path: str) -> bool:
-    """Whether its header tells of more pages than there are. Only of a damaged file: this drops all locks on it."""
+    """Whether its header counts more pages than it has. Only for damaged files: this drops all locks on it."""
     with open(path, "rb") as file:
         header = file.read(100)
     return int.from_bytes(header[16:18]) * int.from_bytes(header[28:32]) > os.path.getsize(path)
 
 
 def check_room(path: str) -> None:
-    """Whether a store can be made at `path`, where there is none."""
+    """Check that a store can be created at `path`."""
     folder = os.path.dirname(os.path.abspath(path))
     if os.path.isdir(folder) and not os.access(folder, os.W_OK):
-        raise PermissionError(f"{folder} may not be written to")  # SQLite would only say that it cannot open it
+        raise PermissionError(f"{folder} may not be written to")  # SQLite would only say that it cannot open the file
     os.stat(folder)
     if has_wal(path):
         raise moved(
@@ -57,7 +57,7 @@ class OpenedFile:
         return self._found() == self._identity
 
     def check(self) -> None:
-        """Nothing may be answered from a file that nobody else finds any more."""
+        """Never reply from a file that nobody else can find any more."""
         if not self.is_in_place:
             raise moved(self._path, "it was moved, replaced or deleted while this process had it open")
 

@@ -1,7 +1,7 @@
 -- Moments (_at) are milliseconds since 1970, durations (_ms) milliseconds. JSON is kept as UTF-8 in bytea. Names sort by
 -- their bytes ("C"), as they do in every other store.
 
--- Where the store stands: the last event's seq, and the latest moment ever used (time never runs backwards). Every
+-- The store's position: the last event's seq, and the latest moment used (time never runs backwards). Every
 -- writing transaction locks this row first, so that commits become visible in the order of seq.
 CREATE TABLE {schema}.counters (
     only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
@@ -134,8 +134,8 @@ CREATE TABLE {schema}.writers (
     at        bigint NOT NULL
 );
 
--- After a backup was restored: go on with numbers that nobody has had before (docs/decisions/0018). `ahead` must be more
--- than was written since the backup was made. Gives the seq of the event that says so.
+-- After restoring a backup: continue with numbers that were never used (docs/decisions/0018). `ahead` must exceed what
+-- was written since the backup. Returns the seq of the event that records it.
 CREATE FUNCTION {schema}.resume_after_restore(ahead bigint DEFAULT 1000000000) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     last   {schema}.counters;

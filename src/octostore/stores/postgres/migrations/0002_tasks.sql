@@ -1,5 +1,5 @@
--- What a session is doing, to whom it was handed over, and what it was working on when it was lost. Whoever does not know
--- these columns leaves them as they are.
+-- What a session is doing, whom it was handed over to, and what it held when it was lost. Older versions leave these
+-- columns alone.
 ALTER TABLE {schema}.sessions
     ADD COLUMN phase          text    NOT NULL DEFAULT 'idle',
     ADD COLUMN offered        boolean NOT NULL DEFAULT false,

@@ -1,6 +1,6 @@
--- What is known of calls that may arrive again: who holds a lock, whether a claim or session was told more than once, what
--- it was claimed from, and the newest of the writes that its owner numbers. Whoever does not know these columns would leave
--- those of an earlier claim behind, and must not work with them.
+-- For calls that arrive again: who holds a lock, whether a claim or session was returned more than once, the state it was
+-- claimed from, and the newest of its owner's numbered writes. Older versions would leave stale values of an earlier claim
+-- behind, so they must not use this schema.
 ALTER TABLE {schema}.jobs
     ADD COLUMN holder            text,
     ADD COLUMN is_replayed       boolean,

@@ -1,3 +1,3 @@
--- Which store this is, wherever its database goes. Whoever does not know this column leaves it as it is.
+-- The store's identity, wherever its database goes. Older versions leave this column alone.
 ALTER TABLE {schema}.counters ADD COLUMN store_id text NOT NULL DEFAULT '';
 UPDATE {schema}.counters SET store_id = replace(gen_random_uuid()::text, '-', '');

@@ -1,3 +1,3 @@
--- That a queue is paused: since when, by whom and why, as JSON. NULL if it is not. Whoever does not know this column would hand
--- out the jobs of a paused queue, and must not work with it.
+-- Whether a queue is paused: since when, by whom and why, as JSON; NULL if it is not. Older versions would hand out jobs of a
+-- paused queue, so they must not use this schema.
 ALTER TABLE {schema}.queues ADD COLUMN pause bytea;

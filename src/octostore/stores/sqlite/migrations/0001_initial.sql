@@ -1,7 +1,7 @@
 -- Moments (_at) are milliseconds since 1970, durations (_ms) milliseconds. JSON is kept as UTF-8 in BLOBs.
 
--- Where the store stands: the last event's seq, the latest moment ever used (time never runs backwards), and what the
--- clock that only counts showed then, in which start of the machine.
+-- The store's position: the last event's seq, the latest moment used (time never runs backwards), and the reading of the
+-- monotonic clock at that moment, with the boot it belongs to.
 CREATE TABLE counters (
     only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
     seq        INTEGER NOT NULL,

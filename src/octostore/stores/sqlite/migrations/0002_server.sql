@@ -1,5 +1,5 @@
--- What a server needs: locks told from other claims, so that each principal's can be counted; tokens; and a secret from
--- which pseudonyms are made.
+-- For the server: locks are marked, so that each principal's can be counted; tokens; and the secret that pseudonyms are
+-- derived from.
 
 ALTER TABLE jobs ADD COLUMN is_lock INTEGER;
 UPDATE jobs SET is_lock = 0 WHERE status = 'claimed';

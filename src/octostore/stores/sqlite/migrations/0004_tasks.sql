@@ -1,4 +1,4 @@
--- What a session is doing, to whom it was handed over, and what it was working on when it was lost.
+-- What a session is doing, whom it was handed over to, and what it held when it was lost.
 ALTER TABLE sessions ADD COLUMN phase TEXT NOT NULL DEFAULT 'idle';
 ALTER TABLE sessions ADD COLUMN offered INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE sessions ADD COLUMN note TEXT;

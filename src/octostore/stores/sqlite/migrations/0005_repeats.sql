@@ -1,5 +1,5 @@
--- What is known of calls that may arrive again: who holds a lock, whether a claim or session was told more than once, what
--- it was claimed from, and the newest of the writes that its owner numbers.
+-- For calls that arrive again: who holds a lock, whether a claim or session was returned more than once, the state it was
+-- claimed from, and the newest of its owner's numbered writes.
 ALTER TABLE jobs ADD COLUMN holder TEXT;
 ALTER TABLE jobs ADD COLUMN is_replayed INTEGER;
 ALTER TABLE jobs ADD COLUMN was_done INTEGER;

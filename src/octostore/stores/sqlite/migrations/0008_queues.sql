@@ -1,2 +1,2 @@
--- That a queue is paused: since when, by whom and why, as JSON. NULL if it is not.
+-- Whether a queue is paused: since when, by whom and why, as JSON; NULL if it is not.
 ALTER TABLE queues ADD COLUMN pause BLOB;
