@@ -1,25 +1,29 @@
 """What is counted, as Prometheus reads it."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from octostore._version import __version__
 from octostore.core.replies import Figures
 from octostore.server.metrics import CONTENT_TYPE, SECONDS, Metrics
 from tests.support.server import ServerProcess
 
+NOW = datetime.now(UTC)
 FIGURES = Figures(
-    claimed=2,
-    late=0,
+    claimed=3,
+    late=1,
+    stuck=2,
     dead=1,
     open_sessions=0,
     waiting=9,
-    oldest_due_at=None,
+    oldest_due_at=NOW - timedelta(minutes=5),
     taken_back=0,
     queued={'a"b\\c\n': 4, "d": 5},
     seq=3,
-    at=datetime.now(UTC),
+    at=NOW,
 )
 
 
@@ -41,8 +45,16 @@ def test_counts_add_up() -> None:
     assert told["octostore_claims_total{'outcome': 'held'}"] == 1
     assert (metrics.total("claims"), metrics.total("claims", "claimed"), metrics.total("releases")) == (3, 2, 0)
     gauges = [told[f"octostore_{name}"] for name in ("waiting_claims", "open_streams", "claimed_jobs", "queued_jobs")]
-    assert gauges == [7, 1, 2, 9]
+    assert gauges == [7, 1, 3, 9]
     assert not [name for name in told if "queue_depth" in name]
+
+
+def test_owners_that_need_attention_and_the_oldest_job_are_shown() -> None:
+    told = values(Metrics().render(FIGURES, waiting=0, streams=0, with_queues=False))
+    assert [told[f"octostore_{name}"] for name in ("late_claims", "stuck_claims", "oldest_due_seconds")] == [1, 2, 300]
+    idle = msgspec.structs.replace(FIGURES, oldest_due_at=None)
+    assert values(Metrics().render(idle, waiting=0, streams=0, with_queues=False))["octostore_oldest_due_seconds"] == 0
+    assert told[f"octostore_build_info{{'version': '{__version__}'}}"] == 1
 
 
 def test_a_spread_is_cumulative_and_a_bound_belongs_to_its_bucket() -> None:

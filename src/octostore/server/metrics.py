@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import accumulate
 from typing import Literal, TypeAlias, get_args
 
+from octostore._version import __version__
 from octostore.core.events import Claimed, LogEntry, decode_details
 from octostore.core.replies import Figures
 
@@ -106,16 +107,24 @@ class Metrics:
     def _gauges(self, figures: Figures, waiting: int, streams: int, *, with_queues: bool) -> Iterator[str]:
         for name, about, value in (
             ("claimed_jobs", "Jobs that are claimed now.", figures.claimed),
+            ("late_claims", "Live claims whose owners have missed heartbeats.", figures.late),
+            ("stuck_claims", "Live claims whose owners report no progress.", figures.stuck),
             ("dead_jobs", "Jobs that wait for a person.", figures.dead),
             ("open_sessions", "Sessions that are alive.", figures.open_sessions),
             ("queued_jobs", "Jobs that wait, in the queues in which most do.", sum(figures.queued.values())),
+            ("oldest_due_seconds", "How long the oldest ready job has waited; 0 if none is ready.", _age(figures)),
             ("waiting_claims", "Claims that wait for a job.", waiting),
             ("open_streams", "Event streams that are open.", streams),
         ):
             yield from _family("gauge", name, about, [("", {}, value)])
+        yield from _family("gauge", "build_info", "The version of this server.", [("", {"version": __version__}, 1)])
         depths = figures.queued if with_queues else {}
         samples = [("", {"queue": queue}, depth) for queue, depth in depths.items()]
         yield from _family("gauge", "queue_depth", "Jobs that wait in a queue; the longest.", samples)
+
+
+def _age(figures: Figures) -> float:
+    return 0 if figures.oldest_due_at is None else max(0, (figures.at - figures.oldest_due_at).total_seconds())
 
 
 def _family(kind: str, name: str, about: str, samples: Iterable[_Sample]) -> Iterator[str]:
