@@ -1,10 +1,7 @@
 """The how-to for the live page is followed: its lines are typed, and its proxies stand in front of a real server."""
 
 import http.client
-import os
 import shlex
-import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -14,23 +11,13 @@ import pytest
 from octostore.server.assets import assets
 from tests.support.connections import Response, Stream
 from tests.support.documents import Machine, blocks_of, follow, replaced
-from tests.support.processes import PATIENCE_SECONDS, ROOT, free_port, until
+from tests.support.processes import PATIENCE_SECONDS, ROOT, free_port
+from tests.support.proxies import run_caddy, run_nginx
 from tests.support.server import ServerProcess
-from tests.support.starting import start
 
 PAGE = ROOT / "docs" / "how-to" / "page.md"
-PATH = f"{os.environ.get('PATH', '')}:/usr/sbin"
 Proxy = Callable[[Path, str, int], AbstractContextManager[None]]
 """Behind which is a server at this URL, and which listens at this port."""
-NGINX = """
-daemon off; error_log {folder}/error.log; pid {folder}/pid;
-events {}
-http {
-    access_log off; client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy;
-    fastcgi_temp_path {folder}/fastcgi; uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
-    server { listen 127.0.0.1:{port}; {lines} }
-}
-"""
 
 
 def options_of(start_of_line: str) -> list[str]:
@@ -58,10 +45,8 @@ def test_the_page_can_be_turned_off(tmp_path: Path) -> None:
 @contextmanager
 def nginx(folder: Path, upstream: str, port: int) -> Iterator[None]:
     (lines,) = blocks_of(PAGE, "nginx")
-    text = NGINX.replace("{lines}", replaced(lines.text, {"http://127.0.0.1:3000": upstream}))
-    config = folder / "nginx.conf"
-    config.write_text(text.replace("{folder}", str(folder)).replace("{port}", str(port)), encoding="utf-8")
-    with running(["nginx", "-p", str(folder), "-c", str(config)], folder, port):
+    here = replaced(lines.text, {"http://127.0.0.1:3000": upstream})
+    with run_nginx(folder, f"server {{ listen 127.0.0.1:{port}; {here} }}", port):
         yield
 
 
@@ -69,35 +54,8 @@ def nginx(folder: Path, upstream: str, port: int) -> Iterator[None]:
 def caddy(folder: Path, upstream: str, port: int) -> Iterator[None]:
     (lines,) = blocks_of(PAGE, "caddyfile")
     here = {"127.0.0.1:3000": upstream.removeprefix("http://"), "example.org {": f"http://127.0.0.1:{port} {{"}
-    config = folder / "Caddyfile"
-    config.write_text("{\n\tadmin off\n}\n" + replaced(lines.text, here), encoding="utf-8")
-    with running(["caddy", "run", "--config", str(config), "--adapter", "caddyfile"], folder, port):
+    with run_caddy(folder, replaced(lines.text, here), port):
         yield
-
-
-@contextmanager
-def running(command: list[str], folder: Path, port: int) -> Iterator[None]:
-    program = shutil.which(command[0], path=PATH)
-    if program is None:
-        pytest.skip(f"there is no {command[0]} on this machine")
-    env = {"HOME": str(folder), "PATH": PATH}
-    with (folder / "log").open("wb") as log:
-        process = start([program, *command[1:]], cwd=folder, env=env, stdout=log, stderr=subprocess.STDOUT)
-    try:
-        until(lambda: answers(port) or process.poll() is not None)
-        assert process.poll() is None, (folder / "log").read_text(encoding="utf-8")
-        yield
-    finally:
-        process.terminate()
-        process.wait(PATIENCE_SECONDS)
-
-
-def answers(port: int) -> bool:
-    try:
-        get(port, "/")
-    except OSError:
-        return False
-    return True
 
 
 def get(port: int, path: str, method: str = "GET", body: str | None = None, **headers: str) -> Response:
