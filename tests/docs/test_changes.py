@@ -113,8 +113,8 @@ A_FIELD: Edits = {
             "        claim.lease_id,\n        colour=claim.colour,\n        replayed=replayed,",
         ),
     ],
-    "stores/sqlite/migrations/0009_colour.sql": [("", "ALTER TABLE jobs ADD COLUMN colour TEXT;\n")],
-    "stores/postgres/migrations/0008_colour.sql": [("", "ALTER TABLE {schema}.jobs ADD COLUMN colour text;\n")],
+    "stores/sqlite/migrations/0010_colour.sql": [("", "ALTER TABLE jobs ADD COLUMN colour TEXT;\n")],
+    "stores/postgres/migrations/0009_colour.sql": [("", "ALTER TABLE {schema}.jobs ADD COLUMN colour text;\n")],
     "wire/bodies.py": [
         (
             "    lock_delay_seconds: f.LockDelay = 0\n    host",
@@ -124,10 +124,10 @@ A_FIELD: Edits = {
     "wire/responses.py": [("    replayed: bool\n    raw", "    replayed: bool\n    colour: str | None\n    raw")],
     "client/calls.py": [
         (
-            "        lock_delay: float = 0,\n        max_silence: float | None = None,\n    ) -> ClaimCall[",
+            "        lock_delay: float = 0,\n        max_silence: float | None = None,\n        traceparent: ",
             (
                 "        lock_delay: float = 0,\n        max_silence: float | None = None,\n"
-                "        colour: str | None = None,\n    ) -> ClaimCall["
+                "        colour: str | None = None,\n        traceparent: "
             ),
         ),
         (

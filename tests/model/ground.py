@@ -179,6 +179,7 @@ class Ground:
                 "host": claim.host,
                 "pid": claim.pid,
                 "max_silence_ms": claim.max_silence_ms,
+                "traceparent": claim.trace,
                 **details,
             },
             job=job,
@@ -230,6 +231,7 @@ class Ground:
             error=error,
             note=note,
             reason=reason,
+            trace=claim.trace,
         )
         self.record_end(job, claim, past, actor, attempts, has_result=has_result, handed_over_to=handed_over_to)
         job.past.append(past)
@@ -322,6 +324,7 @@ class Ground:
             "handed_over_to": handed_over_to,
             "ttl_ms": claim.ttl_ms if has_expired else None,
             "late_ms": self.now - past.ended_at if has_expired else None,
+            "traceparent": past.trace,
         }
         self.record(past.how, actor, details, job=job, session_id=claim.session_id)
 

@@ -137,7 +137,8 @@ def as_far_as_told(told: Told, answer: LeaseLost) -> Told:
         fields["holder"] = None
     if fields["ended"] is not None and answer.ended is not None and answer.ended.error is None:
         ended = answer.ended
-        fields["ended"] = fields["ended"] | {"error": ended.error, "note": ended.note, "reason": ended.reason}
+        forgotten = ("error", "note", "reason", "traceparent")
+        fields["ended"] = fields["ended"] | {name: getattr(ended, name) for name in forgotten}
     return Told(told.kind, fields)
 
 

@@ -22,6 +22,7 @@ from tests.support.commands import (
     REQUESTS,
     SESSIONS,
     TOKENS,
+    TRACES,
     TTLS,
     any_command,
     claims,
@@ -55,8 +56,11 @@ class JobRules(Machine):
         queue=QUEUES,
         priority=st.sampled_from([1, 5]),
         max_attempts=st.sampled_from([1, 2, 5]),
+        trace=TRACES,
     )
-    def tasks_are_enqueued(self, jobs: list[str], queue: str, priority: int, max_attempts: int) -> None:
+    def tasks_are_enqueued(
+        self, jobs: list[str], queue: str, priority: int, max_attempts: int, trace: str | None
+    ) -> None:
         self.run(
             *(
                 c.Enqueue(
@@ -66,6 +70,7 @@ class JobRules(Machine):
                     priority=priority,
                     payload=b'{"for":1}',
                     max_attempts=max_attempts,
+                    traceparent=trace,
                 )
                 for job_id in jobs
             )
@@ -79,6 +84,7 @@ class JobRules(Machine):
             ttl=TTLS,
             request_id=REQUESTS,
             kinds=st.sampled_from([None, None, ("test",), ("build",)]),
+            traceparent=TRACES,
             prefix=st.sampled_from(["", "", "", "a", "d/", "e"]),
         ),
         checkpoint=st.booleans(),

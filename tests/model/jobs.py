@@ -80,7 +80,7 @@ class Jobs(Ground):
         job, past = self.job(request.job_id), request.past
         if past is not None and past not in job.past:
             # A job remembers its last five attempts. Of older ones, there is no more than what the request keeps.
-            past = replace(past, error=None, note=None, reason=None)
+            past = replace(past, error=None, note=None, reason=None, trace=None)
         raise told.lease_lost(self, job, past)
 
     def claim_next(self, command: c.ClaimNext) -> Told:
@@ -193,6 +193,7 @@ class Jobs(Ground):
             host=command.host,
             pid=command.pid,
             max_silence_ms=None if command.max_silence is None else round(command.max_silence * 1_000),
+            trace=command.traceparent,
         )
         # What is done begins anew.
         attempt = 1 if job.status == "done" else job.attempts + 1

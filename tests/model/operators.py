@@ -58,10 +58,12 @@ class Operators(Tasks):
             "max_attempts": command.max_attempts,
             "status": status,
             "has_payload": command.payload is not None,
+            "traceparent": command.traceparent,
         }
         job.enqueued = self.record("enqueued", command.principal, details, job=job, queue=command.queue)
         job.queue, job.kind, job.priority = command.queue, command.kind, command.priority
         job.max_attempts, job.payload = command.max_attempts, document(command.payload)
+        job.trace = command.traceparent
         job.status, job.available_at, job.attempts = status, available_at, 0
 
     def set_queue(self, command: c.SetQueue) -> Told:
@@ -119,7 +121,7 @@ class Operators(Tasks):
         self.record("discarded", command.principal, details, job=job)
         job.status, job.available_at, job.attempts = "free", self.now, 0
         job.last_outcome, job.error = "discarded", command.reason
-        job.queue = job.kind = job.payload = job.checkpoint = None
+        job.queue = job.kind = job.payload = job.checkpoint = job.trace = None
         job.priority = job.max_attempts = job.enqueued = 0
 
     def requeue_job(self, command: c.RequeueJob) -> Told:

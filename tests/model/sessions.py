@@ -217,6 +217,7 @@ class Sessions(Jobs):
             in_session=session.id,  # whoever held it is gone, and with it the name that it gave itself
             progress=before.progress,
             max_silence_ms=before.max_silence_ms,
+            trace=before.trace,
         )
         self.begin(job, claim, job.attempts + 1, handed_over_by=before.owner)
         if before.stop is not None:

@@ -72,6 +72,7 @@ class Claim:
     """When the owner last reported something, or got the job."""
     is_told_stuck: bool = False
     """The log says so, and the owner has reported nothing since."""
+    trace: str | None = None
 
 
 @dataclass
@@ -90,6 +91,7 @@ class Past:
     error: str | None
     note: str | None
     reason: str | None
+    trace: str | None
 
 
 @dataclass
@@ -112,6 +114,8 @@ class Job:
     enqueuer: str | None = None
     enqueued: int = 0
     """The event that put it in its queue: the older one is first, where all else is equal."""
+    trace: str | None = None
+    """Here and in a claim, what it came with (docs/decisions/0051)."""
     past: list[Past] = field(default_factory=list)
     claim: Claim | None = None
 

@@ -17,6 +17,7 @@ def past_view(past: Past) -> Fields:
         "error": past.error,
         "note": past.note,
         "reason": past.reason,
+        "traceparent": past.trace,
     }
 
 
@@ -48,6 +49,7 @@ def owner_view(ground: Ground, job: Job) -> Fields | None:
         **who_has_it(ground, job, job.claim),
         **silence(job.claim),
         "stop_requested": job.claim.stop,
+        "traceparent": job.claim.trace,
         "last_progress_at": None if job.claim.max_silence_ms is None else job.claim.progress_at,
     }
 
@@ -95,6 +97,7 @@ def job_view(ground: Ground, job: Job, *, with_documents: bool = True) -> Fields
         "note": job.note,
         "previous": previous(job),
         "is_known": True,
+        "traceparent": job.trace,
     }
     if with_documents:
         fields |= {
@@ -134,6 +137,8 @@ def claimed(ground: Ground, job: Job, *, replayed: bool = False) -> Told:
             "checkpoint": job.checkpoint,
             "note": job.note,
             "previous": previous(job),
+            "traceparent": job.trace,
+            "attempt_traceparent": claim.trace,
         },
     )
 
@@ -235,6 +240,7 @@ def released(job: Job, past: Past) -> Told:
             "fencing_token": past.token,
             "released_at": past.ended_at,
             "available_at": past.available_at,
+            "traceparent": past.trace,
         },
     )
 

@@ -36,6 +36,7 @@ HOLDERS = st.sampled_from([None, None, "h1", "h2"])
 HOSTS = st.sampled_from([None, "box"])
 PIDS = st.sampled_from([None, 4711])
 SILENCES = st.sampled_from([None, None, 1, 5])
+TRACES = st.sampled_from([None, None, *(f"00-{digit * 32}-{digit * 16}-01" for digit in "1e")])
 
 
 def claims(terms: dict[str, st.SearchStrategy[Any]]) -> dict[str, st.SearchStrategy[Any]]:
@@ -51,6 +52,7 @@ def claims(terms: dict[str, st.SearchStrategy[Any]]) -> dict[str, st.SearchStrat
         "host": HOSTS,
         "pid": PIDS,
         "max_silence": SILENCES,
+        "traceparent": TRACES,
         **terms,
     }
 
@@ -176,6 +178,7 @@ def any_command() -> st.SearchStrategy[AnyCommand]:
             priority=st.sampled_from([1, 5]),
             run_at=runs_at,
             max_attempts=st.sampled_from([1, 2, 5]),
+            traceparent=TRACES,
         ),
         operations(),
         st.builds(

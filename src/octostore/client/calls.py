@@ -28,7 +28,7 @@ from octostore.stores.ids import new_job_id, new_request_id, new_session_id, new
 if TYPE_CHECKING:
     from octostore.wire.responses import NewToken
 
-_OF_ENQUEUE = {"kind", "payload", "job_id", "queue", "priority", "run_at", "max_attempts"}
+_OF_ENQUEUE = {"kind", "payload", "job_id", "queue", "priority", "run_at", "max_attempts", "traceparent"}
 
 
 def claim_method(make: Callable[Concatenate[Any, P], ClaimCall[R_co]]) -> Method[P, ClaimCall[R_co], R_co]:
@@ -59,6 +59,7 @@ class Calls(OperatorCalls):
         pid: int | None = None,
         lock_delay: float = 0,
         max_silence: float | None = None,
+        traceparent: str | None = None,
     ) -> ClaimCall[ClaimReply]:
         """Become the one owner of a job, for `ttl` seconds after each heartbeat.
 
@@ -72,7 +73,8 @@ class Calls(OperatorCalls):
         heartbeat of its own. `lock_delay` (0 to 30 s) keeps the job unclaimable for that long after this claim ends,
         for work that may still be in flight. An owner that heartbeats but reports no progress (no note, percentage or
         checkpoint) for `max_silence` seconds is shown as `stuck`, counted by `health` and noted in the log. `pid` is
-        the process that will hold the claim, if it is not this one.
+        the process that will hold the claim, if it is not this one. `traceparent` is the W3C trace context of this
+        attempt; the next owner finds it in `previous`.
         """
         command = c.ClaimJob(
             job_id=job_id,
@@ -86,6 +88,7 @@ class Calls(OperatorCalls):
             host=HOST,
             pid=os.getpid() if pid is None else pid,
             max_silence=max_silence,
+            traceparent=traceparent,
         )
         return ClaimCall(command, wait, request_id is None)
 
@@ -166,11 +169,13 @@ class Calls(OperatorCalls):
         priority: int = PRIORITY_DEFAULT,
         run_at: datetime | None = None,
         max_attempts: int = MAX_ATTEMPTS_DEFAULT,
+        traceparent: str | None = None,
     ) -> c.Enqueue:
         """Put a job in a queue. Lower `priority` runs first, then earlier `run_at`, then older.
 
         With the `job_id` of a job that was enqueued before, nothing changes: `created` is False. A job that somebody
-        holds without its having been enqueued is enqueued under that claim.
+        holds without its having been enqueued is enqueued under that claim. `traceparent` is the W3C trace context that
+        it is enqueued in, which comes with every claim on it.
         """
         return c.Enqueue(
             job_id=new_job_id() if job_id is None else job_id,
@@ -180,6 +185,7 @@ class Calls(OperatorCalls):
             priority=priority,
             run_at=None if run_at is None else to_moment("run_at", run_at),
             max_attempts=max_attempts,
+            traceparent=traceparent,
         )
 
     @claim_method
@@ -197,6 +203,7 @@ class Calls(OperatorCalls):
         max_silence: float | None = None,
         until_done: bool = False,
         pid: int | None = None,
+        traceparent: str | None = None,
     ) -> ClaimCall[ClaimReply]:
         """Claim the job that is first in line. `empty` if there is none, after `wait` seconds of waiting for one.
 
@@ -216,6 +223,7 @@ class Calls(OperatorCalls):
             host=HOST,
             pid=os.getpid() if pid is None else pid,
             max_silence=max_silence,
+            traceparent=traceparent,
         )
         return ClaimCall(command, wait, request_id is None)
 
@@ -233,6 +241,7 @@ class Calls(OperatorCalls):
         request_id: str | None = None,
         max_silence: float | None = None,
         lease_id: str | None = None,
+        traceparent: str | None = None,
     ) -> ClaimCall[ClaimReply]:
         """Acquire a session and claim its next task, in one step: that of the first queue that has one.
 
@@ -256,6 +265,7 @@ class Calls(OperatorCalls):
             host=HOST,
             pid=os.getpid(),
             max_silence=max_silence,
+            traceparent=traceparent,
         )
         return ClaimCall(command, wait, request_id is None)
 

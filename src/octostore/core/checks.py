@@ -19,6 +19,7 @@ from octostore.core.limits import (
 )
 from octostore.core.model import RESERVED, Outcome, Phase, Scope
 from octostore.core.names import check_job_id, check_name, check_prefix
+from octostore.core.traceparent import check_traceparent
 
 DIGEST_BYTES = 32
 OUTCOMES = get_args(Outcome)
@@ -144,6 +145,7 @@ CHECKS: dict[str, Check] = {
     "outcome": against(check_word, OUTCOMES),
     "phase": against(check_word, get_args(Phase)),
     "digest": _check_digest,
+    "traceparent": check_traceparent,
     "scopes": _check_scopes,
     "paused": _check_flag,
     # Documents

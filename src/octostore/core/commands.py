@@ -78,6 +78,8 @@ class ClaimTerms(Command[ClaimReply], frozen=True, kw_only=True):
     host: str | None = None
     pid: int | None = None
     """The process that asks, for people who have to find it. It says so itself, like `owner`."""
+    traceparent: str | None = None
+    """The trace of the attempt, to which the next one links."""
 
     CHECKS: ClassVar = {"session_id": check_session_id}
 
@@ -233,6 +235,8 @@ class Enqueue(Command[EnqueueReply], frozen=True, kw_only=True):
     max_attempts: int = limits.MAX_ATTEMPTS_DEFAULT
     max_queued: int | None = None
     """How many jobs that the principal has enqueued may be queued at once."""
+    traceparent: str | None = None
+    """The trace in which it is enqueued, to which each attempt links."""
 
 
 class _OperatorCommand(Command[JobView], frozen=True, kw_only=True):

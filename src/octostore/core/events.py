@@ -28,6 +28,7 @@ class Enqueued(Details, frozen=True):
     status: Status
     """`claimed` where somebody was working on the job already when it was enqueued."""
     has_payload: bool = False
+    traceparent: str | None = None
 
 
 class Claimed(Details, frozen=True):
@@ -45,6 +46,7 @@ class Claimed(Details, frozen=True):
     host: str | None = None
     pid: int | None = None
     max_silence_ms: int | None = None
+    traceparent: str | None = None
 
 
 class Stuck(Details, frozen=True):
@@ -79,6 +81,7 @@ class Ended(Details, frozen=True):
     # The evidence for an expiry: what was missed, and how late it was noticed.
     ttl_ms: int | None = None
     late_ms: int | None = None
+    traceparent: str | None = None
 
 
 class Cancelled(Details, frozen=True):

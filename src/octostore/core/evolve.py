@@ -95,6 +95,7 @@ def _enqueued(job: Job, entry: LogEntry, details: Enqueued) -> None:
     job.enqueued_seq = entry.seq
     job.enqueued_by = entry.actor
     job.payload_seq = entry.seq if details.has_payload else None
+    job.traceparent = details.traceparent
     job.status = details.status
     job.available_at = details.available_at
     job.attempts = 0
@@ -123,6 +124,7 @@ def _claimed(job: Job, entry: LogEntry, details: Claimed) -> None:
         pid=details.pid,
         max_silence_ms=details.max_silence_ms,
         last_progress_at=None if details.max_silence_ms is None else entry.at,
+        attempt_traceparent=details.traceparent,
     )
 
 
@@ -145,6 +147,7 @@ def _ended(job: Job, entry: LogEntry, details: Ended) -> None:
         error=details.error,
         note=details.note,
         reason=details.reason,
+        traceparent=details.traceparent,
         lease_id=job.claim.lease_id if job.claim else "",
     )
     job.history = _encode(_remembered([*read_history(job), attempt]))
@@ -201,7 +204,7 @@ def _discarded(job: Job, _entry: LogEntry, details: Discarded) -> None:
     job.attempts = 0
     job.last_outcome = "discarded"
     job.error = details.reason
-    job.queue = job.kind = job.payload_seq = job.enqueued_by = None
+    job.queue = job.kind = job.payload_seq = job.enqueued_by = job.traceparent = None
     job.priority = job.max_attempts = job.enqueued_seq = 0
 
 

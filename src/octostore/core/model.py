@@ -91,6 +91,8 @@ class Claim(SecretFree, msgspec.Struct):
     """When the log last said that it was stuck."""
     stop_request: bytes | None = None
     """As JSON: few claims ever have one."""
+    attempt_traceparent: str | None = None
+    """The trace of this attempt. It is only carried along, here and in a job."""
     progress: Progress | None = None
 
 
@@ -109,6 +111,7 @@ class Attempt(SecretFree, msgspec.Struct, frozen=True, omit_defaults=True):
     note: str | None = None
     reason: str | None = None
     """Why an operator took it away."""
+    traceparent: str | None = None
     lease_id: str = ""
 
 
@@ -156,6 +159,8 @@ class Job(msgspec.Struct):
     enqueued_by: str | None = None
     """The principal, whose jobs that are queued are counted."""
     payload_seq: int | None = None
+    traceparent: str | None = None
+    """The trace in which it was enqueued."""
 
     history: bytes = b"[]"
     """The last attempts, oldest first, as JSON: most commands only carry it along."""

@@ -65,6 +65,8 @@ class JobOwner(Reply, frozen=True, dict=True):
     stuck: bool = False
     """Alive, and silent for longer than that."""
     stop_requested: StopView | None = None
+    traceparent: str | None = None
+    """The trace of this attempt, as whoever claimed the job named it."""
 
     metadata = Decoded()
 
@@ -106,13 +108,16 @@ class AttemptView(Reply, frozen=True):
     error: str | None
     note: str | None
     reason: str | None = None
+    traceparent: str | None = None
+    """The trace of that attempt."""
 
 
 class ClaimReply(Reply, frozen=True, dict=True):
     """The answer to a claim; `status` tells which of the fields below it speak.
 
     - `claimed`: it is yours. `lease_id` authorises every later write; `fencing_token` guards what you write elsewhere.
-      `payload`, `checkpoint`, `note` and `previous` are what came with the job and what earlier attempts left.
+      `payload`, `checkpoint`, `note` and `previous` are what came with the job and what earlier attempts left;
+      `traceparent` is the trace in which the job was enqueued, and `attempt_traceparent` that of this attempt.
     - `held`: `owner` has it (process `pid` on `host`), since `claimed_at`, alive at `heartbeat_at`, until `expires_at`
       unless it heartbeats; `stuck` if it does nothing else.
     - `done`: finished before, with `result`.
@@ -165,6 +170,8 @@ class ClaimReply(Reply, frozen=True, dict=True):
     all_done: bool | None = None
     queue_status: "QueueStatus | None" = None
     pause: "PauseView | None" = None
+    traceparent: str | None = None
+    attempt_traceparent: str | None = None
 
     metadata = Decoded()
     payload = Decoded()
@@ -201,6 +208,8 @@ class ReleaseReply(Reply, frozen=True):
     fencing_token: int
     released_at: Moment
     available_at: Moment
+    traceparent: str | None = None
+    """The trace of the attempt that this ended."""
 
 
 class UndoReply(Reply, frozen=True):
@@ -244,6 +253,8 @@ class JobView(Reply, frozen=True, dict=True):
     raw_checkpoint: msgspec.Raw = raw("checkpoint")
     previous: list[AttemptView] = []
     is_known: bool = True
+    traceparent: str | None = None
+    """The trace in which it was enqueued."""
 
     payload = Decoded()
     result = Decoded()

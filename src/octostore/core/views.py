@@ -79,6 +79,7 @@ def attempt_view(attempt: Attempt) -> replies.AttemptView:
         error=attempt.error,
         note=attempt.note,
         reason=attempt.reason,
+        traceparent=attempt.traceparent,
     )
 
 
@@ -110,6 +111,7 @@ def owner_view(ws: WorkingSet, job: Job) -> replies.JobOwner | None:
         last_progress_at=to_datetime_or_none(claim.last_progress_at),
         stuck=is_stuck(claim, ws.now),
         stop_requested=stop_view(claim),
+        traceparent=claim.attempt_traceparent,
     )
 
 
@@ -169,6 +171,7 @@ def job_view(ws: WorkingSet, job: Job, *, with_documents: bool = True) -> replie
         raw_result=written(ws.document(job.result_seq)) if with_documents and job.status == "done" else NO_DOCUMENT,
         raw_checkpoint=written(ws.checkpoints[job.job_id]) if with_documents else NO_DOCUMENT,
         previous=previous(job),
+        traceparent=job.traceparent,
     )
 
 
@@ -200,6 +203,8 @@ def claimed_reply(ws: WorkingSet, job: Job, claim: Claim, *, replayed: bool = Fa
         note=job.note,
         previous=previous(job),
         max_silence=_seconds(claim.max_silence_ms),
+        traceparent=job.traceparent,
+        attempt_traceparent=claim.attempt_traceparent,
     )
 
 

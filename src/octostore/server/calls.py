@@ -9,6 +9,7 @@ from octostore.core.commands import AnyCommand, HeartbeatJob
 from octostore.core.errors import InvalidInput, LeaseLost, LimitExceeded, Unreachable
 from octostore.core.limits import check_range
 from octostore.core.replies import ClaimReply, HeartbeatReply, ReleaseReply
+from octostore.core.traceparent import traceparent_from
 from octostore.core.undo import undo_of
 from octostore.server.http import ClientDisconnected, Request, Response
 from octostore.server.principals import Principal
@@ -16,7 +17,8 @@ from octostore.server.refusals import bad_token, missing_scope
 from octostore.server.router import Route
 from octostore.server.services import Services
 from octostore.wire.bodies import with_wire_name
-from octostore.wire.fields import WAIT_MAX_SECONDS
+from octostore.wire.endpoints import BY_OPERATION
+from octostore.wire.fields import WAIT_MAX_SECONDS, TraceparentHeader
 
 NOT_LOST = {"closed", "late", "restored_behind"}
 """Why a call may find the store unreachable although it is there."""
@@ -46,6 +48,8 @@ class Call(msgspec.Struct):
         if name is not None:
             self.principal.require_name(name)
         values = {} if self.body is None else self.body.values()
+        if "traceparent" in self.route.headers and values.get("traceparent") is None:
+            values["traceparent"] = traceparent_from(self.request.header(b"traceparent"))
         who = self.principal
         values.update(self.params, principal=who.name, until=self.request.until, permit=who.permit)
         values.update(given)
@@ -80,6 +84,8 @@ def admit(principal: Principal, route: Route) -> None:
 def command_route(operation: str, **more: Any) -> Route:
     """The route of a command that needs nothing particular, or only `prepare` or `answer`."""
     usual = {"prepare": Call.command, "respond": respond_with_reply}
+    if hasattr(BY_OPERATION[operation].message_type, "traceparent"):
+        usual["headers"] = {"traceparent": TraceparentHeader} | more.pop("headers", {})
     return Route.for_operation(operation, **(usual | more))
 
 

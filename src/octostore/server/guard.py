@@ -16,6 +16,7 @@ ALLOWED_HEADERS = [
     b"content-type",
     b"idempotency-key",
     b"last-event-id",
+    b"traceparent",
     b"x-octostore-deadline-ms",
     b"mcp-protocol-version",
     b"mcp-method",

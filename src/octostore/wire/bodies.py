@@ -105,6 +105,7 @@ class _Terms(Body):
     host: f.Host | None = None
     pid: f.Pid | None = None
     max_silence_seconds: f.MaxSilence | None = None
+    traceparent: f.Traceparent | None = None
 
 
 class ClaimBody(_Terms):
@@ -129,6 +130,7 @@ class ClaimTaskBody(Body):
     host: f.Host | None = None
     pid: f.Pid | None = None
     max_silence_seconds: f.MaxSilence | None = None
+    traceparent: f.Traceparent | None = None
     lease_id: (
         Annotated[f.LeaseId, Meta(description="The session's, if you have it open: claim the task within it.")] | None
     ) = None
@@ -211,6 +213,7 @@ class EnqueueBody(Body):
     priority: f.Priority = limits.PRIORITY_DEFAULT
     run_at: f.RunAt | None = None
     max_attempts: f.MaxAttempts = limits.MAX_ATTEMPTS_DEFAULT
+    traceparent: f.Traceparent | None = None
 
 
 class ReasonBody(Body):

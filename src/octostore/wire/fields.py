@@ -14,6 +14,7 @@ from octostore.core import limits
 from octostore.core.events import DETAILS
 from octostore.core.model import Phase, Scope, SessionStatus, Status
 from octostore.core.questions import Order
+from octostore.core.traceparent import EXAMPLE
 
 # Patterns of names: no lookahead and no classes of Unicode, so that every implementation of JSON Schema can read them.
 _NOT_IN_NAMES = r"\x00-,/:-@\[-\^`{-\x7f"
@@ -40,6 +41,8 @@ PREFIX_PATTERN = f"^(?:[^{_NOT_IN_JOBS}]|/)*$"
 LINE_PATTERN = r"^[^\x00-\x1f\x7f-\x9f]*$"
 TOKEN_NAME_PATTERN = r"^[^\x00-\x1f\x7f-\x9f\[]*$"  # noqa: S105  # of names, not of tokens
 TEXT_PATTERN = r"^[^\x00]*$"
+TRACEPARENT_PATTERN = "^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$"
+NO_TRACE_PATTERN = "^00-(?:0{32}-|.{32}-0{16}-)"
 
 
 def _text(description: str, limit: int, example: str, *, minimum: int = 0, pattern: str = LINE_PATTERN) -> Meta:
@@ -210,6 +213,23 @@ Digest: TypeAlias = Annotated[
     Meta(
         description="The SHA-256, in hexadecimal, of a token that you have made yourself. Without it, one is made.",
         extra_json_schema={"pattern": "^[0-9a-fA-F]{64}$"},
+    ),
+]
+
+Traceparent: TypeAlias = Annotated[
+    str,
+    Meta(
+        description="Where you are in a trace (W3C Trace Context). The header `traceparent` says the same.",
+        examples=[EXAMPLE],
+        extra_json_schema={"pattern": TRACEPARENT_PATTERN, "not": {"pattern": NO_TRACE_PATTERN}},
+    ),
+]
+TraceparentHeader: TypeAlias = Annotated[
+    str,
+    Meta(
+        description="Where you are in a trace (W3C Trace Context); ignored if malformed. A `traceparent` in the body "
+        "takes precedence.",
+        examples=[EXAMPLE],
     ),
 ]
 

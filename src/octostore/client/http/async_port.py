@@ -179,7 +179,7 @@ class AsyncHttpPort:
 
     async def _once(self, call: HttpCall, seconds: float) -> Any:
         try:
-            headers = deadline_header(seconds)
+            headers = deadline_header(seconds) | call.headers
             once = () if call.is_repeatable else (_send_once,)
             async with self._request(call.method, call.path, call.body, seconds, headers, middlewares=once) as response:
                 status, body, retry_after = response.status, await response.read(), response.headers.get("Retry-After")

@@ -27,6 +27,11 @@ class HttpCall(NamedTuple):
     read: Callable[[bytes], Any]
     is_repeatable: bool = True
     """Whether doing it twice is the same as once, also when others have done something in between."""
+    traceparent: str | None = None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {} if self.traceparent is None else {"traceparent": self.traceparent}
 
 
 def call_of(asked: Any, wait: float = 0) -> HttpCall:
@@ -37,8 +42,18 @@ def call_of(asked: Any, wait: float = 0) -> HttpCall:
     if endpoint is None:
         raise TypeError(f"a {type(asked).__name__} cannot be asked of a server")
     body = endpoint.body_for(asked, wait)
+    traceparent = _take_traceparent(body)
     encoded = None if body is None else msgspec.json.encode(body)
-    return HttpCall(endpoint.method, endpoint.target_for(asked), encoded, reader_of(asked), endpoint.can_repeat(asked))
+    target, can_repeat = endpoint.target_for(asked), endpoint.can_repeat(asked)
+    return HttpCall(endpoint.method, target, encoded, reader_of(asked), can_repeat, traceparent)
+
+
+def _take_traceparent(body: Any) -> str | None:
+    """It goes into a header, where everything between here and the server looks for it, and not in the body."""
+    traceparent: str | None = getattr(body, "traceparent", None)
+    if traceparent is not None:
+        body.traceparent = None
+    return traceparent
 
 
 def reader_of(asked: Any) -> Callable[[bytes], Any]:

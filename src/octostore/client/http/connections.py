@@ -39,10 +39,17 @@ class Connections:
         weakref.finalize(self, _close_all, self._idle)
 
     def call(
-        self, method: str, path: str, body: bytes | None, seconds: float, *, is_waiting: bool = False
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        seconds: float,
+        *,
+        headers: dict[str, str] | None = None,
+        is_waiting: bool = False,
     ) -> tuple[Response, bytes]:
         """Raises `TryAgain` where there is no answer within `seconds`; with `is_waiting`, also when this is closed."""
-        request = self._request(method, path, deadline_header(seconds), body or b"")
+        request = self._request(method, path, deadline_header(seconds) | (headers or {}), body or b"")
         connection = self._take()
         try:
             if is_waiting:

@@ -151,7 +151,9 @@ class HttpPort:
             return refusal
 
     def _once(self, call: HttpCall, seconds: float, *, is_waiting: bool = False) -> Any:
-        response, body = self._connections.call(call.method, call.path, call.body, seconds, is_waiting=is_waiting)
+        response, body = self._connections.call(
+            call.method, call.path, call.body, seconds, headers=call.headers, is_waiting=is_waiting
+        )
         return read_response(call, self._origin, response.status, body, response.headers.get("retry-after"))
 
     def _stream(self, question: ListEvents) -> Iterator[Event | None]:

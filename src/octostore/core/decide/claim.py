@@ -160,6 +160,7 @@ def grant(ws: WorkingSet, job: Job, command: ClaimTerms, sources: Sources) -> Cl
         host=command.host,
         pid=command.pid,
         max_silence_ms=None if command.max_silence is None else round(command.max_silence * 1_000),
+        traceparent=command.traceparent,
     )
     claim = begin_claim(ws, job, details, actor=command.principal, session_id=session.session_id if session else None)
     # What comes with its session is the session's, and so is the right to write to it.

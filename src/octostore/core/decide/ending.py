@@ -118,6 +118,7 @@ def end_claim(ws: WorkingSet, job: Job, claim: Claim, end: How, *, actor: str, s
         handed_over_to=end.handed_over_to,
         ttl_ms=claim.ttl_ms if expired else None,
         late_ms=ws.now - end.ended_at if expired else None,
+        traceparent=claim.attempt_traceparent,
     )
     queue = ws.queues[job.queue] if job.queue is not None else None
     if queue is not None:

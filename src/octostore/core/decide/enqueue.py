@@ -33,6 +33,7 @@ def enqueue(ws: WorkingSet, command: Enqueue, sources: Sources) -> EnqueueReply:
         max_attempts=command.max_attempts,
         status="claimed" if job.claim else "queued",
         has_payload=command.payload is not None,
+        traceparent=command.traceparent,
     )
     ws.record("enqueued", details, actor=command.principal, job=job, queue=command.queue, document=command.payload)
     if job.claim is not None:

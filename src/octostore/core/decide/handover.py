@@ -87,6 +87,7 @@ def _claim_again(ws: WorkingSet, job: Job, before: Claim, session: Session) -> N
         is_lock=before.is_lock,
         handed_over_by=before.owner,
         max_silence_ms=before.max_silence_ms,
+        traceparent=before.attempt_traceparent,
     )
     claim = begin_claim(ws, job, details, actor=before.principal, session_id=session.session_id)
     claim.lease_id = session.lease_id

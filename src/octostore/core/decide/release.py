@@ -51,4 +51,5 @@ def _reply(job_id: str, outcome: Outcome, ended: Attempt | Ended) -> ReleaseRepl
         fencing_token=ended.fencing_token,
         released_at=to_datetime(ended.ended_at),
         available_at=to_datetime(ended.available_at),
+        traceparent=ended.traceparent,
     )
