@@ -1,35 +1,44 @@
-"""The table of tools in the how-to, from the tools: `python -m docs.references.mcp` writes it anew."""
+"""The reference of MCP, from the tools."""
 
-import re
-from pathlib import Path
+from collections.abc import Iterator
 
 import msgspec
 
+from docs.references.markdown import FOLDER, code, page, table
+from docs.references.schemas import fields
 from octostore.mcp.tools import OPERATOR_TOOLS, TOOLS, Tool
 
-PATH = Path(__file__).parents[1] / "how-to" / "mcp.md"
-REFRESH = "python -m docs.references.mcp"
-BEGIN = f"<!-- Made from the tools by `{REFRESH}`: change those, and run it. -->\n"
-_TABLE = re.compile(re.escape(BEGIN) + r"(?:\|.*\n)*")
+PATH = FOLDER / "mcp.md"
+ABOUT = """\
+The tools of `octostore mcp`, and of `/mcp` on a server. [How to use them](../how-to/mcp.md) says how claims are kept alive, what the
+replies mean, and how the two differ: over HTTP, tools that work on a claim or a session also take the handle that came with it.
+
+Times are seconds. An unknown argument is refused, and nothing is done. Operator tools act on the jobs of others; they exist only if
+the server was started with `--operator`.
+"""
 
 
-def refreshed(page: str) -> str:
-    table = "".join(
-        f"{line}\n"
-        for line in ["| tool | takes | |", "|---|---|---|", *map(_row, TOOLS), *map(_operator_row, OPERATOR_TOOLS)]
-    )
-    return _TABLE.sub(lambda _: BEGIN + table, page)
+def reference() -> str:
+    return page("MCP tools", "src/octostore/mcp/tools.py", _lines())
 
 
-def _row(tool: Tool) -> str:
-    fields = sorted(msgspec.structs.fields(tool.takes), key=lambda field: not field.required)
-    takes = ", ".join(f"`{field.name}`" if field.required else f"`{field.name}?`" for field in fields)
-    return f"| `{tool.name}` | {takes} | {tool.description.splitlines()[0]} |"
+def _lines() -> Iterator[str]:
+    yield from ABOUT.splitlines()
+    for title, tools in (("Tools", TOOLS), ("Operator tools", OPERATOR_TOOLS)):
+        yield from ("", f"## {title}", "", *table(["tool", "takes", ""], map(_row, tools)))
+        for tool in tools:
+            yield from _about(tool)
 
 
-def _operator_row(tool: Tool) -> str:
-    return _row(tool).replace("` | ", "` (`--operator`) | ", 1)
+def _row(tool: Tool) -> tuple[str, str, str]:
+    names = sorted(msgspec.structs.fields(tool.takes), key=lambda field: not field.required)
+    takes = ", ".join(code(field.name if field.required else f"{field.name}?") for field in names)
+    return f"[`{tool.name}`](#{tool.name})", takes, tool.description.splitlines()[0]
 
 
-if __name__ == "__main__":
-    PATH.write_text(refreshed(PATH.read_text(encoding="utf-8")), encoding="utf-8")
+def _about(tool: Tool) -> Iterator[str]:
+    yield from ("", f"### {tool.name}", "", "\n\n".join(tool.description.splitlines()))
+    _, components = msgspec.json.schema_components([tool.takes])
+    schema = components[tool.takes.__name__]
+    if schema["properties"]:
+        yield from ("", *fields(schema, code, is_sent=True))

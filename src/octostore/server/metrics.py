@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 from octostore._version import __version__
 from octostore.core.events import Claimed, LogEntry, decode_details
@@ -18,6 +18,48 @@ BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 Counted: TypeAlias = Literal["claims", "heartbeats", "releases", "events"]
 _Sample: TypeAlias = tuple[str, dict[str, str], float]
 """What is added to the name, the labels, and the value."""
+
+
+class Family(NamedTuple):
+    """One metric. Generates the help text in `/metrics` and the reference in docs/."""
+
+    kind: Literal["counter", "gauge", "histogram"]
+    name: str
+    about: str
+    labels: tuple[str, ...] = ()
+
+    @property
+    def full_name(self) -> str:
+        return f"octostore_{self.name}"
+
+
+FAMILIES = {
+    family.name: family
+    for family in (
+        Family(
+            "counter", "claims_total", "Claims by reply: claimed, held, done, delayed, dead or empty.", ("outcome",)
+        ),
+        Family("counter", "heartbeats_total", "Heartbeats: live, or lost if the lease had ended.", ("outcome",)),
+        Family("counter", "releases_total", "Claims that their owner ended, by outcome.", ("outcome",)),
+        Family("counter", "events_total", "Events appended to the log, by type.", ("type",)),
+        Family("counter", "expiries_total", "Claims that expired."),
+        Family("counter", "takeovers_total", "Claims of a job whose last owner had lost it."),
+        Family("histogram", "request_seconds", "Requests, including the time they waited.", ("route", "status")),
+        Family("histogram", "commit_seconds", "Transactions."),
+        Family("histogram", "batch_size", "Commands in a transaction."),
+        Family("gauge", "claimed_jobs", "Jobs that are claimed now."),
+        Family("gauge", "late_claims", "Live claims whose owners have missed heartbeats."),
+        Family("gauge", "stuck_claims", "Live claims whose owners report no progress."),
+        Family("gauge", "dead_jobs", "Dead letters, which wait for a person."),
+        Family("gauge", "open_sessions", "Sessions that are alive."),
+        Family("gauge", "queued_jobs", "Jobs that wait in the longest queues."),
+        Family("gauge", "oldest_due_seconds", "How long the oldest ready job has waited; 0 if none is ready."),
+        Family("gauge", "waiting_claims", "Claims that wait for a job."),
+        Family("gauge", "open_streams", "Open event streams."),
+        Family("gauge", "build_info", "The version of this server.", ("version",)),
+        Family("gauge", "queue_depth", "Jobs that wait in each of the longest queues.", ("queue",)),
+    )
+}
 
 
 class Histogram:
@@ -82,15 +124,12 @@ class Metrics:
             return [("", {label: value}, count) for value, count in sorted(self._counts[what].items())]
 
         expiries = self._counts["events"]["expired"]
-        for name, about, samples in (
-            ("claims_total", "Claims by what was answered.", by("outcome", "claims")),
-            ("heartbeats_total", "Heartbeats, by whether the lease was live.", by("outcome", "heartbeats")),
-            ("releases_total", "Claims that were ended by their owner.", by("outcome", "releases")),
-            ("events_total", "Events of the log, by type.", by("type", "events")),
-            ("expiries_total", "Claims that ran out.", [("", {}, expiries)]),
-            ("takeovers_total", "Claims of a job whose last owner had lost it.", [("", {}, self._takeovers)]),
-        ):
-            yield from _family("counter", name, about, samples)
+        yield from _render("claims_total", by("outcome", "claims"))
+        yield from _render("heartbeats_total", by("outcome", "heartbeats"))
+        yield from _render("releases_total", by("outcome", "releases"))
+        yield from _render("events_total", by("type", "events"))
+        yield from _render("expiries_total", [("", {}, expiries)])
+        yield from _render("takeovers_total", [("", {}, self._takeovers)])
 
     def _histograms(self) -> Iterator[str]:
         requests = [
@@ -98,41 +137,40 @@ class Metrics:
             for (route, status), spread in self._requests.items()
             for sample in spread.samples({"route": route, "status": str(status)})
         ]
-        yield from _family(
-            "histogram", "request_seconds", "Requests by route and status; the time includes waiting.", requests
-        )
-        yield from _family("histogram", "commit_seconds", "Transactions.", self._commits.samples({}))
-        yield from _family("histogram", "batch_size", "Commands in a transaction.", self._batches.samples({}))
+        yield from _render("request_seconds", requests)
+        yield from _render("commit_seconds", self._commits.samples({}))
+        yield from _render("batch_size", self._batches.samples({}))
 
     def _gauges(self, figures: Figures, waiting: int, streams: int, *, with_queues: bool) -> Iterator[str]:
-        for name, about, value in (
-            ("claimed_jobs", "Jobs that are claimed now.", figures.claimed),
-            ("late_claims", "Live claims whose owners have missed heartbeats.", figures.late),
-            ("stuck_claims", "Live claims whose owners report no progress.", figures.stuck),
-            ("dead_jobs", "Jobs that wait for a person.", figures.dead),
-            ("open_sessions", "Sessions that are alive.", figures.open_sessions),
-            ("queued_jobs", "Jobs that wait, in the queues in which most do.", sum(figures.queued.values())),
-            ("oldest_due_seconds", "How long the oldest ready job has waited; 0 if none is ready.", _age(figures)),
-            ("waiting_claims", "Claims that wait for a job.", waiting),
-            ("open_streams", "Event streams that are open.", streams),
+        for name, value in (
+            ("claimed_jobs", figures.claimed),
+            ("late_claims", figures.late),
+            ("stuck_claims", figures.stuck),
+            ("dead_jobs", figures.dead),
+            ("open_sessions", figures.open_sessions),
+            ("queued_jobs", sum(figures.queued.values())),
+            ("oldest_due_seconds", _age(figures)),
+            ("waiting_claims", waiting),
+            ("open_streams", streams),
         ):
-            yield from _family("gauge", name, about, [("", {}, value)])
-        yield from _family("gauge", "build_info", "The version of this server.", [("", {"version": __version__}, 1)])
+            yield from _render(name, [("", {}, value)])
+        yield from _render("build_info", [("", {"version": __version__}, 1)])
         depths = figures.queued if with_queues else {}
         samples = [("", {"queue": queue}, depth) for queue, depth in depths.items()]
-        yield from _family("gauge", "queue_depth", "Jobs that wait in a queue; the longest.", samples)
+        yield from _render("queue_depth", samples)
 
 
 def _age(figures: Figures) -> float:
     return 0 if figures.oldest_due_at is None else max(0, (figures.at - figures.oldest_due_at).total_seconds())
 
 
-def _family(kind: str, name: str, about: str, samples: Iterable[_Sample]) -> Iterator[str]:
-    yield f"# HELP octostore_{name} {about}"
-    yield f"# TYPE octostore_{name} {kind}"
+def _render(name: str, samples: Iterable[_Sample]) -> Iterator[str]:
+    family = FAMILIES[name]
+    yield f"# HELP {family.full_name} {family.about}"
+    yield f"# TYPE {family.full_name} {family.kind}"
     for suffix, labels, value in samples:
         said = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
-        yield f"octostore_{name}{suffix}{f'{{{said}}}' if said else ''} {float(value)}"
+        yield f"{family.full_name}{suffix}{f'{{{said}}}' if said else ''} {float(value)}"
 
 
 def _escaped(text: str) -> str:
