@@ -72,10 +72,8 @@ pictures: $(READY) ## the pictures of the documents, from what a store does and 
 	$(BIN)/python -m docs.pictures.photograph
 
 .PHONY: references
-references: $(READY) ## the pages that are written by parsers and tools
-	$(BIN)/python -m docs.references.cli
-	$(BIN)/python -m docs.references.mcp
-	$(BIN)/python -m docs.references.plugin
+references: $(READY) ## the pages and plugin files that are generated from the code
+	$(BIN)/python -m docs.references
 
 .PHONY: bench
 bench: $(BENCH_READY) ## speed, side by side, in one run

@@ -7,15 +7,20 @@ from octostore.wire.errors import ERRORS
 
 PATH = FOLDER / "errors.md"
 ABOUT = """\
-An error has the same code on every surface. The library raises the exception; the command line ends with the exit code and,
-with `--json`, prints `error` and `code`; a server responds with the HTTP status and this document:
+An error has the same code on every surface. The library raises the exception; the command line ends with the exit
+code and, with `--json`, prints `error` and `code`; a server responds with the HTTP status and this document:
 
 ```json
-{"error": "lease_id is required", "code": "invalid_input", "details": "Correct the request; nothing was changed.", "request_id": "req_0b9e1c9e6a5c4f6e9d0c2f6f3f0f8f11"}
+{
+  "error": "lease_id is required",
+  "code": "invalid_input",
+  "details": "Correct the request; nothing was changed.",
+  "request_id": "req_0b9e1c9e6a5c4f6e9d0c2f6f3f0f8f11"
+}
 ```
 
-With `Accept: application/problem+json` it is a problem document (RFC 9457). `retry_after_ms`, if present, says when to try again.
-An empty queue is not an error: the reply has the status `empty`, and the exit code is 10.
+With `Accept: application/problem+json` it is a problem document (RFC 9457). `retry_after_ms`, if present, says when
+to try again. An empty queue is not an error: the reply has the status `empty`, and the exit code is 10.
 """
 
 

@@ -7,12 +7,12 @@ from octostore.core.events import DETAILS, Details, Event
 
 PATH = FOLDER / "events.md"
 ABOUT = """\
-The log has one event for each change of ownership, in one order. `seq` increases by 1, without gaps; replaying the events
-results in the stored state. Heartbeats, progress and checkpoints are not events. No event contains a lease id, an access token, a
-payload or a result.
+The log has one event for each change of ownership, in one order. `seq` increases by 1, without gaps; replaying the
+events results in the stored state. Heartbeats, progress and checkpoints are not events. No event contains a lease
+id, an access token, a payload or a result.
 
-Read it with [`octostore events`](cli.md#octostore-events), [`store.events()`](python.md#octostoreevents), or
-[`GET /events`](http.md#get-events), which streams and resumes from `Last-Event-ID`.
+Read it with [`octostore events`](cli.md#octostore-events), [`store.events()`](python.md#octostoreevents), or [`GET
+/events`](http.md#get-events), which streams and resumes from `Last-Event-ID`.
 
 ## Every event
 """
@@ -28,11 +28,11 @@ MEANINGS = {
     "force_released": "An operator took the job away from its owner.",
     "cancelled": "A job was cancelled, and is dead. If it was claimed, the event has the fields of `released`.",
     "undone": "A claim was taken back because its caller had already gone when it was made.",
-    "stop_requested": "An owner was asked to stop. If `cancels`, the job is cancelled when the claim ends, unless it is done.",
+    "stop_requested": "An owner was asked to stop. If `cancels`, it is cancelled unless the claim ends `done`.",
     "stop_delivered": "The owner received that request for the first time.",
     "discarded": "A dead job left its queue for good; its name is free.",
     "requeued": "A dead or finished job was queued again.",
-    "queue_limited": "A queue's settings changed: how many of its jobs may be claimed at once, and whether it is paused.",
+    "queue_limited": "A queue's settings changed: how many jobs may be claimed at once, and whether it is paused.",
     "session_opened": "A session was opened or resumed.",
     "session_saved": "A session's context was saved. The context itself is not in the log.",
     "session_handed_over": "A session was handed over to `to_agent`, which has until `expires_at` to open it.",
@@ -75,5 +75,5 @@ def _fields(name: str, kind: type[Details]) -> Iterator[str]:
 
 def _shown(field: str, hint: str) -> str:
     """As readers get it: moments as times, documents as JSON."""
-    hint = hint.replace("Raw", "JSON").removesuffix(" | None")
+    hint = hint.replace("Any", "JSON").removesuffix(" | None")
     return "datetime" if field.endswith("_at") else hint

@@ -13,9 +13,9 @@ from octostore.server.routes import documented_routes
 
 PATH = FOLDER / "http.md"
 ABOUT = f"""\
-Requests and responses are JSON, times are RFC 3339 in UTC. All calls but a few need `Authorization: Bearer TOKEN`; [the
-server](../how-to/server.md) writes its first token to a file. A running server shows this page at `/docs` and its OpenAPI
-document at `/openapi.json`. [Errors](errors.md) have the same form everywhere.
+Requests and responses are JSON, times are RFC 3339 in UTC. All calls but a few need `Authorization: Bearer TOKEN`;
+[the server](../how-to/server.md) writes its first token to a file. A running server shows this page at `/docs` and
+its OpenAPI document at `/openapi.json`. [Errors](errors.md) have the same form everywhere.
 
 {DESCRIPTION}
 
@@ -66,9 +66,7 @@ def _type_link(name: str) -> str:
     return f"[{name}](#{name.lower()})"
 
 
-def _operation(
-    document: dict[str, Any], method: str, path: str, operation: dict[str, Any], curl: str
-) -> Iterator[str]:
+def _operation(document: dict[str, Any], method: str, path: str, operation: dict[str, Any], curl: str) -> Iterator[str]:
     yield from ("", f"### {method} {path}", "", f"**{operation['summary']}.** {operation['description']}")
     if operation["parameters"]:
         rows = (
@@ -102,7 +100,7 @@ def _response(status: str, kind: str, content: dict[str, Any]) -> Iterator[str]:
     if isinstance(example, dict | list):
         yield from ("", "```json", *json.dumps(example, indent=2, ensure_ascii=False).splitlines(), "```")
     elif kind == EVENTS:
-        yield from ("", "```text", *example.strip().splitlines(), "```")
+        yield from ("", "```text", *str(example).strip().splitlines(), "```")
 
 
 def _codes(document: dict[str, Any], response: dict[str, Any]) -> Iterator[tuple[str, str]]:

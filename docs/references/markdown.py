@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
+import msgspec
+
 FOLDER = Path(__file__).parents[1] / "reference"
 REFRESH = "make references"
 
@@ -34,10 +36,14 @@ def code(text: object) -> str:
 
 def type_name(annotation: Any) -> str:
     """A type as a reader would write it: without the modules that names come from."""
-    if annotation is type(None):
+    if annotation in (None, type(None)):
         return "None"
+    if annotation is msgspec.Raw:
+        return "Any"
     text = annotation.__name__ if isinstance(annotation, type) and not get_args(annotation) else str(annotation)
-    return re.sub(r"(?<!['\"\w])(?:\w+\.)+(?=\w)", "", text)
+    text = re.sub(r"ForwardRef\('(\w+)'\)", r"\1", text)
+    text = re.sub(r"(?<!['\"\w])(?:\w+\.)+(?=\w)", "", text)
+    return re.sub(r"Optional\[(\w+)\]", r"\1 | None", text)
 
 
 def field_types(kind: type) -> dict[str, str]:
@@ -58,7 +64,7 @@ def field_notes(kind: type) -> dict[str, str]:
     return notes
 
 
-def _notes_in(kind: type) -> Iterator[tuple[str, str]] | dict[str, str]:
+def _notes_in(kind: type) -> dict[str, str]:
     (definition,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
     assert isinstance(definition, ast.ClassDef)  # noqa: S101
     found = {}
@@ -68,5 +74,5 @@ def _notes_in(kind: type) -> Iterator[tuple[str, str]] | dict[str, str]:
     return found
 
 
-def is_optional(kind: type, field: str) -> bool:
-    return field in dict(zip(reversed(kind.__struct_fields__), reversed(kind.__struct_defaults__), strict=False))
+def is_optional(kind: type[msgspec.Struct], field: str) -> bool:
+    return any(one.name == field and not one.required for one in msgspec.structs.fields(kind))

@@ -7,8 +7,9 @@ from octostore.server.metrics import BATCHES, FAMILIES, SECONDS
 
 PATH = FOLDER / "metrics.md"
 ABOUT = """\
-`GET /metrics` on a server, in the Prometheus text format. It needs no token, but shows `queue_depth` only to one that can read
-every job. Counters start at 0 when the server starts. No label is the name of a job, an owner or a principal.
+`GET /metrics` on a server, in the Prometheus text format. It needs no token, but shows `queue_depth` only to one
+that can read every job. Counters start at 0 when the server starts. No label is the name of a job, an owner or a
+principal.
 """
 
 

@@ -1,4 +1,4 @@
-"""The plugin for Claude Code and Codex, from what `octostore setup` writes: `python -m docs.references.plugin`."""
+"""The plugin for Claude Code and Codex, from what `octostore setup` writes."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,6 @@ from octostore.agents.setup.json_edits import written_from_scratch
 
 ROOT = Path(__file__).parents[2]
 FOLDER = "plugins/octostore"
-REFRESH = "python -m docs.references.plugin"
 ABOUT: dict[str, Any] = {
     "name": "octostore",
     "version": __version__,
@@ -54,10 +53,3 @@ def files() -> dict[str, str]:
 
 def _text(document: Any) -> str:
     return json.dumps(document, indent=2) + "\n"
-
-
-if __name__ == "__main__":
-    for name, text in files().items():
-        path = ROOT / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")

@@ -13,7 +13,7 @@ Link = Callable[[str], str]
 def fields(schema: dict[str, Any], link: Link, *, is_sent: bool) -> Iterator[str]:
     """What an object has. One that is sent to us says what is required; one that we send, what may be missing."""
     required = set(schema.get("required", ()))
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for name, field in sorted(schema["properties"].items(), key=lambda item: is_sent and item[0] not in required):
         if is_sent:
             third = "required" if name in required else default_of(field)

@@ -13,14 +13,13 @@ from uuid import uuid4
 
 import pytest
 
-from docs.references import mcp as reference
 from octostore.mcp.http.tools import TOOLS
 from octostore.mcp.tools import OPERATOR_TOOLS
 from tests.support.async_as_sync import Loop
 from tests.support.documents import blocks_of, check_printed, replaced
 from tests.support.mcp import Answer, Mode
 from tests.support.mcp_http import HttpAgent, calling, message
-from tests.support.processes import until
+from tests.support.processes import ROOT, until
 from tests.support.server import ServerProcess
 from tests.support.starting import run
 
@@ -382,7 +381,7 @@ def test_a_session_that_was_opened_again_is_lost_to_the_first(world: World) -> N
 
 
 def test_the_section_of_the_page(world: World) -> None:
-    sets_up, types, prints, console = blocks_of(reference.PATH.with_name("agents.md"), under="MCP")[-4:]
+    sets_up, types, prints, console = blocks_of(ROOT / "docs" / "how-to" / "agents.md", under="MCP")[-4:]
     settings = json.loads(sets_up.text)["mcpServers"]["octostore"]
     assert (settings["type"], urlsplit(settings["url"]).path) == ("http", "/mcp")
     server = world.servers[0]

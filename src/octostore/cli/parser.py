@@ -179,13 +179,15 @@ class _Top(Parser):
     """Its help has the commands in groups."""
 
     def format_help(self) -> str:
+        from octostore.cli.environment import VARIABLES  # noqa: PLC0415  # only for those who read help
+
         lines = [f"usage: {self.short_usage}", "", DESCRIPTION, ""]
         for group, commands in groupby(COMMANDS, key=lambda command: command.group):
             lines += [f"{group}:", *(f"  {command.name:<14}{command.summary}" for command in commands), ""]
         lines += ["exit codes:", *(f"  {code:<4}{meaning.replace('`', '')}" for code, meaning in MEANINGS.items()), ""]
+        lines += ["environment:", *(f"  {name:<29}{meaning}" for name, meaning in VARIABLES.items()), ""]
         lines += [
-            "OCTOSTORE_URL names the store: sqlite:///FILE, postgresql://…, or http(s):// for a server (token in",
-            "OCTOSTORE_TOKEN or OCTOSTORE_TOKEN_FILE); by default, your own file. All commands take --url and --json.",
-            f"`{PROGRAM} COMMAND --help` explains a command, with examples. New here? Try `{PROGRAM} demo`.",
+            f"All commands take --url and --json. `{PROGRAM} COMMAND --help` explains a command, with examples.",
+            f"New here? Try `{PROGRAM} demo`.",
         ]
         return "\n".join(lines) + "\n"

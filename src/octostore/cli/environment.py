@@ -1,0 +1,44 @@
+"""Every environment variable, for `octostore --help` and for the reference in docs/."""
+
+from octostore.cli.commands.serve import TOKENS_FILE_VARIABLE
+from octostore.cli.failing import DEBUG_VARIABLE
+from octostore.cli.options import LEASE_VARIABLE
+from octostore.client.http.server_url import CLEAR_TEXT_VARIABLE, TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
+from octostore.client.owner import OWNER_VARIABLE
+from octostore.stores.opening import HOME_VARIABLE, URL_VARIABLE
+from octostore.supervise.report import (
+    CHECKPOINT_VARIABLE,
+    FENCING_VARIABLE,
+    JOB_VARIABLE,
+    PREVIOUS_VARIABLE,
+    SOCKET_VARIABLE,
+)
+
+VARIABLES = {
+    URL_VARIABLE: "the store: sqlite:///FILE, postgresql://…, or http(s):// for a server (your own file)",
+    HOME_VARIABLE: "folder of your own file and of a server's tokens (~/.local/share/octostore)",
+    TOKEN_VARIABLE: "the token for a server",
+    TOKEN_FILE_VARIABLE: "file that contains the token; only you may be able to read it",
+    CLEAR_TEXT_VARIABLE: "1 sends the token over plain HTTP to another machine, on a trusted network",
+    OWNER_VARIABLE: "your name, as others see it (host and process id)",
+    LEASE_VARIABLE: "the lease id, for commands that need one",
+    TOKENS_FILE_VARIABLE: "serve: file of preconfigured tokens",
+    "OCTOSTORE_LISTEN_URL": "PostgreSQL behind a pooler: a direct connection, to be woken by others",
+    DEBUG_VARIABLE: "1 prints a traceback for internal errors",
+    "SSL_CERT_FILE": "for https://: file of the CA certificates to trust",
+    "NO_COLOR": "if set, no colours",
+}
+"""With the default in parentheses."""
+
+INSIDE = {
+    JOB_VARIABLE: "the job",
+    FENCING_VARIABLE: "pass it to what you write to, so that late writes are refused; heartbeat and release send it",
+    "OCTOSTORE_ATTEMPT": "1, or more if earlier owners failed or disappeared",
+    CHECKPOINT_VARIABLE: "file with the last checkpoint; missing if there is none",
+    PREVIOUS_VARIABLE: "JSON about the last attempt: owner, attempt, how, claimed_at, ended_at, note, error and "
+    "reason; empty if this is the first",
+    "OCTOSTORE_KIND": "work: the kind of the job",
+    "OCTOSTORE_QUEUE": "work: its queue",
+    SOCKET_VARIABLE: "how progress and checkpoint reach run or work",
+}
+"""What a command that `run` or `work` starts finds."""
