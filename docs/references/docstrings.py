@@ -1,4 +1,7 @@
-"""Docstrings as Markdown: paragraphs and lists as they are; sections (`Args:`) as lists, examples as code."""
+"""Docstrings as Markdown: paragraphs and lists as they are; sections (`Args:`) as lists, examples as code.
+
+Code is fenced as `py`: blocks of `python` are run by tests/docs/test_examples.py, and these are run as doctests.
+"""
 
 import inspect
 import re
@@ -51,14 +54,14 @@ def _entries(text: str) -> Iterator[str]:
 
 
 def _code(text: str) -> str:
-    return f"```python\n{textwrap.dedent(text)}\n```"
+    return f"```py\n{textwrap.dedent(text)}\n```"
 
 
 def _merged(blocks: list[str]) -> Iterator[str]:
     """Code that blank lines divide is one block."""
     for is_code, group in groupby(blocks, key=lambda block: block.startswith("```")):
         if is_code:
-            inside = "\n\n".join(block.removeprefix("```python\n").removesuffix("\n```") for block in group)
-            yield f"```python\n{inside}\n```"
+            inside = "\n\n".join(block.removeprefix("```py\n").removesuffix("\n```") for block in group)
+            yield f"```py\n{inside}\n```"
         else:
             yield from group

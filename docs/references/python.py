@@ -151,7 +151,7 @@ def _signature(name: str, function: Callable[..., Any]) -> Iterator[str]:
     line = f"{name}({', '.join(shown)}){arrow}"
     if len(line) > WIDTH:
         line = "\n".join([f"{name}(", *(f"    {one}," for one in shown), f"){arrow}"])
-    yield from ("```python", *line.splitlines(), "```")
+    yield from ("```py", *line.splitlines(), "```")
 
 
 def _parameter(one: inspect.Parameter) -> str:

@@ -81,7 +81,7 @@ def test_docstrings_become_markdown() -> None:
         "",
         "**Example**",
         "",
-        "```python",
+        "```py",
         ">>> do(1)",
         "",
         ">>> do(2)",
