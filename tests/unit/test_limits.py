@@ -128,8 +128,8 @@ def test_an_owner_is_one_line_of_text(bad: Any) -> None:
 @pytest.mark.parametrize(
     ("bad", "said"),
     [
-        ("two\nlines", r"control characters or line breaks, such as '\\n'"),
-        ("ann\u202e", r"invisible or bidirectional control characters, such as U\+202E \(RIGHT-TO-LEFT OVERRIDE\)"),
+        ("two\nlines", r"control characters or line breaks, like '\\n'"),
+        ("ann\u202e", r"invisible or bidirectional control characters, like U\+202E \(RIGHT-TO-LEFT OVERRIDE\)"),
         ("a\u200bnn", r"such as U\+200B \(ZERO WIDTH SPACE\)"),
         ("private \ue000", r"such as U\+E000$"),
     ],

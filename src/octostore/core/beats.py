@@ -1,6 +1,6 @@
-"""One rule for every heartbeat: three to a TTL. An owner whose second one has not come is late.
+"""One rule for every heartbeat: three per TTL. An owner that has missed two is late.
 
-The lock routes alone tell their clients another pace (`server/routes/locks.py`).
+Only the lock routes advertise another pace (`server/routes/locks.py`).
 """
 
 from datetime import datetime
@@ -8,7 +8,7 @@ from typing import Protocol
 
 BEATS_PER_TTL = 3
 LATE_SHARE = (BEATS_PER_TTL - 1) / BEATS_PER_TTL
-"""Of the TTL. One heartbeat may be lost and come again without anybody having to look."""
+"""As a share of the TTL: one heartbeat may be lost and repeated before anyone needs to look."""
 
 
 def renew_after(remaining_ms: int) -> int:
@@ -16,12 +16,12 @@ def renew_after(remaining_ms: int) -> int:
 
 
 def late_at(expires_at: int, ttl_ms: int) -> int:
-    """By the end, and not by the last sign of life: an owner's heartbeats do not prolong the session it is bound to."""
+    """Measured from the expiry, not from the last heartbeat: a claim's heartbeats do not extend its session."""
     return expires_at - ttl_ms // BEATS_PER_TTL
 
 
 def is_late(heartbeat_at: datetime, expires_at: datetime, now: datetime) -> bool:
-    """The same for those who do not know the TTL."""
+    """Without knowing the TTL."""
     return now - heartbeat_at >= (expires_at - heartbeat_at) * LATE_SHARE
 
 
@@ -36,6 +36,6 @@ class Reporting(Protocol):
 
 
 def is_stuck(claim: Reporting, now: int) -> bool:
-    """Alive it may be. Where nobody said how long it may go without reporting progress, it never is."""
+    """Alive or not, it has not reported progress in time. Never true if no `max_silence` was set."""
     silence_ms, since = claim.max_silence_ms, claim.last_progress_at
     return silence_ms is not None and since is not None and now - since >= silence_ms

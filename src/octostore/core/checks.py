@@ -1,4 +1,4 @@
-"""What each field may be. A name means the same in every command and question, and so it is checked in the same way."""
+"""What each field may contain. A name means the same in every command and question, and is checked the same way."""
 
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -24,14 +24,14 @@ from octostore.core.traceparent import check_traceparent
 DIGEST_BYTES = 32
 OUTCOMES = get_args(Outcome)
 Check: TypeAlias = Callable[[str, Any], None]
-"""Is given the field and its value."""
+"""Called with the field's name and value."""
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
-    """Raises `InvalidInput` when it is built with a field that is out of bounds."""
+    """Raises `InvalidInput` if it is built with a field that is out of bounds."""
 
     CHECKS: ClassVar[dict[str, Check]] = {}
-    """Of fields that are something else here than elsewhere."""
+    """Checks for fields that mean something else here."""
 
     def __post_init__(self) -> None:
         for name, default, check in _checks(type(self)):
@@ -42,7 +42,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
 
 @cache
 def _checks(kind: type[Checked]) -> list[tuple[str, Any, Check]]:
-    """What a field is by default is within bounds."""
+    """Defaults are always within bounds, and need no check."""
     known = dict(CHECKS)
     for base in reversed(kind.__mro__):
         known |= vars(base).get("CHECKS", {})
@@ -54,9 +54,9 @@ def _checks(kind: type[Checked]) -> list[tuple[str, Any, Check]]:
 def check_token_name(field: str, name: str) -> None:
     check_line(field, name, limits.TEXT_BYTES)
     if name in RESERVED:
-        raise InvalidInput(field, f"must not be one of {', '.join(sorted(RESERVED))}, which stand for the system")
+        raise InvalidInput(field, f"must not be one of {', '.join(sorted(RESERVED))}: these names are reserved")
     if "[" in name:
-        raise InvalidInput(field, "must not contain [, which sets off the prefix of a limited principal")
+        raise InvalidInput(field, "must not contain [, which marks the prefix of a limited principal")
 
 
 def check_word(field: str, word: str, known: Sequence[str]) -> None:
@@ -108,11 +108,11 @@ def between(check: Callable[[str, Any, int, int], None], low: int, high: int) ->
 
 
 check_session_id = against(check_name, limits.SESSION_ID_BYTES)
-"""Of a session of one's own."""
+"""A session id of the caller's own."""
 
 
 def check_session_name(field: str, name: str) -> None:
-    """Of anybody's: its id, or `principal/id`."""
+    """Anyone's session: its id, or `principal/id`."""
     whose, slash, session_id = name.rpartition("/") if isinstance(name, str) else ("", "", name)
     check_session_id(field, session_id)
     if slash:

@@ -1,4 +1,4 @@
-"""The claims of a stretch of time, as callers see them."""
+"""The claims of a time window, as callers see them."""
 
 from typing import Literal, TypeAlias
 
@@ -7,42 +7,42 @@ from octostore.core.moments import Moment
 from octostore.core.replies import ProgressView, Reply, StopView
 
 Attention: TypeAlias = Literal["lost", "stuck", "late", "stopping", "failed", "dead"]
-"""Why somebody should look at a job, the most urgent first."""
+"""Why someone should look at a job, the most urgent first."""
 
 
 class ClaimView(Reply, frozen=True):
-    """A claim, live or ended. One that has expired has ended at once, whether or not the log says so yet."""
+    """A claim, live or ended. An expired claim has ended immediately, whether or not the log says so yet."""
 
     owner: str
     principal: str | None
-    """Who it is by its token. Here, in `ttl` and in `took_over_from`, None also where the log no longer says."""
+    """Its principal. Here, in `ttl` and in `took_over_from`, also None if the log no longer says."""
     fencing_token: int
     attempt: int
     claimed_at: Moment
     heartbeat_at: Moment
     ttl: float | None
     expires_at: Moment | None = None
-    """When it ends unless its owner heartbeats; None once it has ended."""
+    """When it expires unless its owner sends a heartbeat; None once it has ended."""
     ended_at: Moment | None = None
     """None while it is live."""
     how: HowEnded | None = None
     reason: str | None = None
     """Why it ended. For an expiry, what was missed: "no heartbeat for 3.001 s, TTL 3 s"."""
     note: str | None = None
-    """What its owner left for a successor."""
+    """The note its owner left for a successor."""
     took_over_from: str | None = None
-    """The owner before, if that lost the job."""
+    """The previous owner, if it lost the job."""
     handed_over_by: str | None = None
-    """The owner before, if that handed its session over."""
+    """The previous owner, if it handed its session over."""
     progress: ProgressView | None = None
-    """Here and below, of a live claim."""
+    """Of a live claim, like the fields below."""
     late_at: Moment | None = None
-    """From then on it has missed heartbeats, and still has time: it is `late`."""
+    """After this it has missed heartbeats but still has time: it is `late`."""
     late: bool = False
     stuck: bool = False
-    """It heartbeats, and has not reported progress for longer than its `max_silence`."""
+    """It sends heartbeats, but has not reported progress for longer than its `max_silence`."""
     max_silence: float | None = None
-    """For how many seconds it may go without reporting progress."""
+    """How many seconds it may go without reporting progress."""
     stop_requested: StopView | None = None
     session_id: str | None = None
     host: str | None = None
@@ -52,8 +52,8 @@ class ClaimView(Reply, frozen=True):
 class JobClaims(Reply, frozen=True):
     """The claims of a job, oldest first; `more` if older ones are left out.
 
-    `attention` is why somebody should look: `lost` (it expired or was taken away, and nobody has taken it up), `stuck`,
-    `late`, `stopping` (the owner was asked to stop), `failed` (and will be tried again), or `dead`.
+    `attention` is why someone should look: `lost` (it expired or was taken away, and nobody has taken over), `stuck`,
+    `late`, `stopping` (the owner was asked to stop), `failed` (and will be retried), or `dead`.
     """
 
     job_id: str
@@ -69,8 +69,7 @@ class ClaimsPage(Reply, frozen=True):
     """Claims that were live at some time from `since` to `at`, by job; the most urgent first.
 
     All of it is as of event `seq`: follow the log from there, and nothing is missed or repeated. `more` if jobs may
-    have been left out. `last_claim_at` is when anybody last claimed one of the jobs, if that was not too long ago to
-    be found.
+    have been left out. `last_claim_at` is when one of the jobs was last claimed, if that was recent enough to be found.
     """
 
     at: Moment

@@ -1,4 +1,4 @@
-"""Which jobs to show for a stretch of time, in which order, and with which of their claims."""
+"""Which jobs to show for a time window, in what order, and with which of their claims."""
 
 from collections.abc import Iterable, Sequence
 from typing import Literal, TypeAlias, get_args
@@ -17,30 +17,30 @@ from octostore.core.session_keys import id_of
 from octostore.core.working_set import WorkingSet
 
 Group: TypeAlias = Literal["lost", "stuck", "late", "stopping", "taken over", "live", "failed", "dead", "ended"]
-"""Jobs are shown in this order: what can go wrong now before what has gone wrong, however much of that there is."""
+"""The order of jobs: what can go wrong now comes before what already has, however much of that there is."""
 RANKS: dict[Group, int] = {group: rank for rank, group in enumerate(get_args(Group))}
 WAITING = {"free", "queued"}
 SortKey: TypeAlias = tuple[int, int, str]
 
 
 class Glance(msgspec.Struct, frozen=True):
-    """What decides whether a job is shown, and where. A claim may have run out, and that is not written down yet."""
+    """What decides whether and where a job is shown. Its claim may have expired without that being recorded."""
 
     job_id: str
     status: Status
     claimed_at: int | None = None
-    """Here and below, of the claim."""
+    """Of the claim, like the fields below."""
     expires_at: int | None = None
     ttl_ms: int | None = None
     max_silence_ms: int | None = None
     last_progress_at: int | None = None
     is_stopping: bool = False
     how: str | None = None
-    """How the claim before ended, or that an operator has discarded the job since."""
+    """How the previous claim ended, or that an operator has discarded the job since."""
     ended_at: int = 0
-    """When; or, where only losses count, when one was last lost."""
+    """When it ended; or, if only losses count, when the last loss was."""
     is_taken_over: bool = False
-    """Whether somebody else lost the job within the window, before this claim."""
+    """Whether someone lost the job within the window, before this claim."""
 
     def is_live(self, now: int) -> bool:
         return self.expires_at is not None and self.expires_at > now
@@ -81,17 +81,17 @@ def group_of(glance: Glance, now: int) -> Group:
 
 
 def sort_key(glance: Glance, now: int) -> SortKey:
-    """Of each group the newest first."""
+    """Newest first within each group."""
     newest = glance.claimed_at if glance.is_live(now) else glance.last_end(now)
     return RANKS[group_of(glance, now)], -(newest or 0), glance.job_id
 
 
 def loss_sort_key(glance: Glance, now: int) -> SortKey:
-    """The newest loss first."""
+    """Newest loss first."""
     return 0, -glance.last_end(now), glance.job_id
 
 
-# What the log says
+# From the log
 
 
 class EndedClaim(msgspec.Struct, frozen=True):
@@ -104,7 +104,7 @@ class EndedClaim(msgspec.Struct, frozen=True):
 
 
 class BegunClaim(msgspec.Struct, frozen=True):
-    """Nothing is known of one where the log does not say any more how it began."""
+    """None if the log no longer says how the claim began."""
 
     principal: str | None = None
     session_id: str | None = None
@@ -115,7 +115,7 @@ UNKNOWN = BegunClaim()
 
 
 def read_ends(entries: Iterable[LogEntry], since: int) -> list[EndedClaim]:
-    """Those of `entries` with which a claim ended that was live after `since`."""
+    """Those of `entries` that ended a claim that was live after `since`."""
     decoded = ((entry, decode_details(entry)) for entry in entries)
     return [
         EndedClaim(entry, details)
@@ -125,7 +125,7 @@ def read_ends(entries: Iterable[LogEntry], since: int) -> list[EndedClaim]:
 
 
 def read_beginnings(entries: Iterable[LogEntry]) -> dict[int, BegunClaim]:
-    """By fencing token, which is the number of the event."""
+    """By fencing token, which is the seq of the event."""
     found: dict[int, BegunClaim] = {}
     for entry in entries:
         details = decode_details(entry)
@@ -141,10 +141,10 @@ def read_beginnings(entries: Iterable[LogEntry]) -> dict[int, BegunClaim]:
 def candidates(
     question: ListClaims, live: Iterable[Glance], ends: Sequence[EndedClaim], now: int, since: int
 ) -> list[Glance]:
-    """The jobs that seem to answer the question, in the order in which they are to be shown.
+    """The jobs that seem to match the question, in display order.
 
-    `ends` are in the order of the log. What has become of a job since its last claim ended is not known yet: those that
-    had another status than the one that is asked for then come last.
+    `ends` are in log order. What happened to a job since its last claim ended is not known yet: jobs whose status at
+    that time was not the one asked for come last.
     """
     lost = {one.entry.job_id for one in ends if one.is_loss}
     found = {glance.job_id: _marked(glance) if glance.job_id in lost else glance for glance in live}
@@ -181,12 +181,12 @@ def _is_wanted(question: ListClaims, glance: Glance, now: int, since: int) -> bo
 
 
 class JobStory(msgspec.Struct, frozen=True):
-    """A job as it stands now, and how claims on it have ended, oldest first."""
+    """A job as of now, and how claims on it ended, oldest first."""
 
     job: Job
     ended: list[EndedClaim]
     is_of_losses: bool = False
-    """Whether it is told for its losses: these, and who had the job next, are shown before any others."""
+    """If it is shown because of its losses: these, and who had the job next, come before all others."""
 
     @property
     def shown(self) -> list[EndedClaim]:
@@ -201,7 +201,7 @@ class JobStory(msgspec.Struct, frozen=True):
 
     @property
     def tokens(self) -> list[int]:
-        """The fencing tokens of what is shown."""
+        """The fencing tokens of the claims shown."""
         ended = [one.details.fencing_token for one in self.shown]
         return ended if self.job.claim is None else [*ended, self.job.claim.fencing_token]
 
@@ -216,7 +216,7 @@ class JobStory(msgspec.Struct, frozen=True):
 
     @property
     def _last_outcome(self) -> str | None:
-        """None once the job has left where its last claim put it: an operator who requeues it has dealt with that."""
+        """None once the job has left the state its last claim put it in: requeueing it settles the matter."""
         left = self.ended[-1].details if self.ended else None
         if (
             left is None

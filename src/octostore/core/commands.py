@@ -1,7 +1,7 @@
-"""Everything that can be asked to change, as values.
+"""Every change a caller can ask for, as values.
 
-A command that exists is within all limits: it checks itself when built. Durations are in seconds, as callers give them;
-JSON values arrive encoded. `Command[R]` is answered with an `R`.
+A command checks its own limits when built, so one that exists is valid. Durations are in seconds, as callers pass them;
+JSON values arrive encoded. The reply to a `Command[R]` is an `R`.
 """
 
 from collections.abc import Sequence
@@ -43,10 +43,10 @@ R_co = TypeVar("R_co", bound=Reply, covariant=True)
 
 
 class Command(SecretFree, Checked, Generic[R_co], frozen=True, kw_only=True):
-    """`principal` is who asks, as authenticated; it is recorded as the actor of what happens.
+    """`principal` is the authenticated caller; it is recorded as the actor of what happens.
 
-    `until` is when whoever asks stops waiting for the answer, on the clock of the process that runs it (`boottime`).
-    Nothing is done after that, nor once the token of its `permit` is over.
+    `until` is when the caller stops waiting, on the clock of the process that runs the command (`boottime`). Nothing is
+    done after that, nor once the token of its `permit` has ended.
     """
 
     principal: str = LOCAL
@@ -54,14 +54,14 @@ class Command(SecretFree, Checked, Generic[R_co], frozen=True, kw_only=True):
     permit: Permit | None = None
 
     founds: ClassVar[bool] = False
-    """Whether it makes sense as the first of a store. What is about something that exists already does not."""
+    """Whether it may create the store. Commands about something that must already exist may not."""
 
 
 AnyCommand: TypeAlias = Command[Any]
 
 
 class ClaimTerms(Command[ClaimReply], frozen=True, kw_only=True):
-    """What the two ways of claiming have in common."""
+    """What the ways of claiming have in common."""
 
     founds = True
 
@@ -72,12 +72,12 @@ class ClaimTerms(Command[ClaimReply], frozen=True, kw_only=True):
     request_id: str | None = None
     lock_delay: float = 0
     max_claims: int | None = None
-    """How many claims (of locks, or of other jobs) the principal may have at once."""
+    """The maximum number of live claims (of locks, or of other jobs) for the principal."""
     max_silence: float | None = None
-    """For how long the owner may go without reporting progress; after that it counts as stuck. None: for ever."""
+    """How long the owner may go without reporting progress before it counts as stuck. None: forever."""
     host: str | None = None
     pid: int | None = None
-    """The process that asks, for people who have to find it. It says so itself, like `owner`."""
+    """The calling process, so that people can find it. Self-reported, like `owner`."""
     traceparent: str | None = None
     """The trace of the attempt, to which the next one links."""
 
@@ -85,7 +85,7 @@ class ClaimTerms(Command[ClaimReply], frozen=True, kw_only=True):
 
 
 class ClaimJob(ClaimTerms, frozen=True, kw_only=True):
-    """Become the one owner of a job. With the `request_id` of a live claim of one's own: get that claim again."""
+    """Become the owner of a job. With the `request_id` of one's own live claim: get that claim again."""
 
     job_id: str
     again: bool = False
@@ -96,16 +96,16 @@ def check_lock_ttl(field: str, ttl: float) -> None:
 
 
 def _check_lock_metadata(field: str, metadata: bytes) -> None:
-    """A lock's metadata is text, and what counts is the text and not how JSON writes it."""
+    """A lock's metadata is text; two spellings of the same text in JSON are equal."""
     text: Any = _decode(metadata)
     limits.check_size(field, text, limits.METADATA_BYTES)
 
 
 class AcquireLock(ClaimTerms, frozen=True, kw_only=True):
-    """Claim a job as a lock, which its holder may acquire again: that renews it, and changes nothing else.
+    """Claim a job as a lock. If its holder acquires it again, that renews it and changes nothing else.
 
     The holder is the principal, or its session if the lock is `ephemeral`; such a lock ends with the session. Agents
-    that share a principal are told apart by `holder`, or else by their session and metadata.
+    that share a principal are distinguished by `holder`, or else by their session and metadata.
     """
 
     job_id: str
@@ -122,23 +122,23 @@ class AcquireLock(ClaimTerms, frozen=True, kw_only=True):
 
 
 class ClaimNext(ClaimTerms, frozen=True, kw_only=True):
-    """Claim the job of a queue that is first in line: lowest priority, then earliest due, then oldest."""
+    """Claim the first job in a queue: lowest priority, then earliest due, then oldest."""
 
     queue: str = "default"
     kinds: tuple[str, ...] | None = None
     prefix: str = ""
-    """Only jobs whose name begins with it."""
+    """Only jobs whose names start with it."""
     until_done: bool = False
-    """Whether to stop waiting once every job in the queue is settled."""
+    """Stop waiting once every job in the queue is settled."""
 
 
 class ClaimTask(ClaimTerms, frozen=True, kw_only=True):
-    """Acquire a session and claim its next task, in one step: the first in line of the first queue that has one.
+    """Acquire a session and claim its next task in one step: the first job of the first queue that has one.
 
-    `owner` is the agent, and `ttl` the session's. The lease of the session is that of the claim, too. Where there is no
-    task, the session is left as it is. One that was handed over to the agent is taken, with the task that it has.
+    `owner` is the agent, and `ttl` the session's. The session's lease is also the claim's. If there is no task, the
+    session stays as it is. A session that was handed over to the agent is taken, with its task.
 
-    With the `lease_id` of a session that is open, the task is claimed within it, and the session's own TTL goes on.
+    With the `lease_id` of an open session, the task is claimed within it, and the session keeps its TTL.
     """
 
     session_id: str
@@ -150,7 +150,7 @@ class ClaimTask(ClaimTerms, frozen=True, kw_only=True):
 
 
 class LeaseCommand(Command[R_co], frozen=True, kw_only=True):
-    """A write by an owner. It names the lease that authorises it, and the fencing token that came with that."""
+    """A write by an owner. It names the lease that authorises it, and its fencing token."""
 
     job_id: str
     lease_id: str
@@ -158,9 +158,9 @@ class LeaseCommand(Command[R_co], frozen=True, kw_only=True):
 
 
 class HeartbeatJob(LeaseCommand[HeartbeatReply], frozen=True, kw_only=True):
-    """Prove you are alive, and say what is being done. `ttl` changes the claim's; without it the claim's own goes on.
+    """Prove you are alive, and report what you are doing. `ttl` changes the claim's; by default, it keeps its own.
 
-    `number` grows with each write of its kind under a lease, here and below: one that comes late changes nothing.
+    `number` grows with each write of its kind under a lease, here and below: a late write changes nothing.
     """
 
     ttl: float | None = None
@@ -170,7 +170,7 @@ class HeartbeatJob(LeaseCommand[HeartbeatReply], frozen=True, kw_only=True):
 
 
 class CheckpointJob(LeaseCommand[CheckpointReply], frozen=True, kw_only=True):
-    """Leave what a successor needs to go on from here. The last one counts."""
+    """Save what a successor needs to continue. The last one counts."""
 
     data: bytes
     number: int | None = None
@@ -194,21 +194,21 @@ class ReleaseJob(LeaseCommand[ReleaseReply], frozen=True, kw_only=True):
 
 
 class ReleaseTask(ReleaseJob, frozen=True, kw_only=True):
-    """Settle a session's task and free the session, in one step. The lease is the session's."""
+    """Settle a session's task and free the session in one step. The lease is the session's."""
 
     session_id: str
 
 
 class ReleaseLock(LeaseCommand[ReleaseReply], frozen=True, kw_only=True):
-    """Let go of a lock. A lease that has ended is gone, also for the one who ended it."""
+    """Release a lock. An ended lease is gone, even for the caller that ended it."""
 
     CHECKS: ClassVar = {"job_id": check_lock_name}
 
 
 class Undo(Command[UndoReply], frozen=True, kw_only=True):
-    """Take back a claim or a session whose caller stopped waiting for the answer, unless it was told to anybody since.
+    """Undo a claim or session whose caller stopped waiting, unless anyone has received it since.
 
-    `session_id` for a session, and for a task that came with one.
+    Takes a `session_id` for a session, and for a task that came with one.
     """
 
     lease_id: str
@@ -222,7 +222,7 @@ class Undo(Command[UndoReply], frozen=True, kw_only=True):
 
 
 class Enqueue(Command[EnqueueReply], frozen=True, kw_only=True):
-    """Put a job in a queue. Where it was enqueued before, nothing changes."""
+    """Put a job in a queue. Changes nothing if it is already enqueued."""
 
     founds = True
 
@@ -234,7 +234,7 @@ class Enqueue(Command[EnqueueReply], frozen=True, kw_only=True):
     run_at: int | None = None
     max_attempts: int = limits.MAX_ATTEMPTS_DEFAULT
     max_queued: int | None = None
-    """How many jobs that the principal has enqueued may be queued at once."""
+    """The maximum number of queued jobs for the principal."""
     traceparent: str | None = None
     """The trace in which it is enqueued, to which each attempt links."""
 
@@ -245,20 +245,20 @@ class _OperatorCommand(Command[JobView], frozen=True, kw_only=True):
 
 
 class CancelJob(_OperatorCommand, frozen=True, kw_only=True):
-    """Take a job out of its queue, and away from its owner if it has one. It is dead then; `requeue` brings it back.
+    """Take a job out of its queue, and away from its owner if it has one. It is then dead; `requeue` brings it back.
 
-    With `drain` an owner is asked to stop instead, and the job is dead when the claim ends, unless it is done then.
+    With `drain`, an owner is asked to stop instead, and the job is dead when the claim ends, unless it is done by then.
     """
 
     drain: bool = False
 
 
 class RequestStop(_OperatorCommand, frozen=True, kw_only=True):
-    """Ask the owner of a job to stop, which it hears with its next heartbeat. What becomes of the job it decides."""
+    """Ask the owner of a job to stop. It learns this with its next heartbeat, and decides what happens to the job."""
 
 
 class DiscardJob(_OperatorCommand, frozen=True, kw_only=True):
-    """Give a dead job up for good. Its name is free then, and its story stays in the log."""
+    """Give up a dead job for good. Its name becomes free, and its events stay in the log."""
 
 
 class RequeueJob(_OperatorCommand, frozen=True, kw_only=True):
@@ -271,15 +271,14 @@ class RequeueJob(_OperatorCommand, frozen=True, kw_only=True):
 
 
 class ForceReleaseJob(_OperatorCommand, frozen=True, kw_only=True):
-    """Take a live claim away from its owner. Not an attempt; the owner's next write is told."""
+    """Take a live claim away from its owner. Not an attempt; the owner's next write gets `LeaseLost`."""
 
 
 class MatchingCommand(Command[ChangedReply], frozen=True, kw_only=True):
-    """Change one batch of dead jobs, by name: up to `limit` of those that match all that is given.
+    """Change one batch of dead jobs, in name order: up to `limit` of those that match all conditions.
 
-    The reply says after which name the next batch begins. A job that has died again by then is behind that, and is not
-    changed twice. With `kind`, which no index has, up to `MATCHING_MAX` dead jobs are looked through, whatever comes of
-    it.
+    The reply says after which name the next batch begins. A job that dies again meanwhile is behind that name, and is
+    not changed twice. With `kind`, which has no index, up to `MATCHING_MAX` dead jobs are scanned, however many match.
     """
 
     reason: str
@@ -297,13 +296,13 @@ class MatchingCommand(Command[ChangedReply], frozen=True, kw_only=True):
 
 
 class RequeueMatching(MatchingCommand, frozen=True, kw_only=True):
-    """`RequeueJob` for the dead jobs that match."""
+    """`RequeueJob` for all matching dead jobs."""
 
     keep_attempts: bool = False
 
 
 class DiscardMatching(MatchingCommand, frozen=True, kw_only=True):
-    """`DiscardJob` for the dead jobs that match."""
+    """`DiscardJob` for all matching dead jobs."""
 
 
 def _check_limit(field: str, limit: int | None) -> None:
@@ -312,10 +311,10 @@ def _check_limit(field: str, limit: int | None) -> None:
 
 
 class SetQueue(Command[QueueView], frozen=True, kw_only=True):
-    """Change the settings of a queue; what is left out stays as it is.
+    """Change the settings of a queue; omitted settings stay as they are.
 
-    `max_claimed` is how many of its jobs may be claimed at once: 1 makes it serial, None lifts the limit. While it is
-    `paused` none can be claimed; claims that exist go on.
+    `max_claimed` limits how many of its jobs may be claimed at the same time: 1 makes it serial, None lifts the limit.
+    While it is `paused`, no job can be claimed; existing claims continue.
     """
 
     founds = True
@@ -334,9 +333,9 @@ class SetQueue(Command[QueueView], frozen=True, kw_only=True):
 
 
 class OpenSession(Command[SessionReply], frozen=True, kw_only=True):
-    """Begin a session, or resume one that has ended, with its context. One that is alive elsewhere is refused.
+    """Open a session, or resume one that has ended, with its context. Refused while it is alive elsewhere.
 
-    One that was handed over to this agent is taken, with the claims bound to it, all of which get the session's lease.
+    A session that was handed over to this agent is taken, with the claims bound to it, which get the session's lease.
     """
 
     founds = True
@@ -346,26 +345,26 @@ class OpenSession(Command[SessionReply], frozen=True, kw_only=True):
     ttl: float = limits.TTL_DEFAULT_SECONDS
     request_id: str | None = None
     max_sessions: int | None = None
-    """How many open sessions the principal may have at once."""
+    """The maximum number of open sessions for the principal."""
     without_lease: bool = False
-    """For a lock client: from then on, its principal writes to the session without a lease."""
+    """For lock clients: the principal may then write to the session without a lease."""
 
     CHECKS: ClassVar = {"session_id": check_session_id}
 
 
 class _SessionCommand(Command[R_co], frozen=True, kw_only=True):
-    """A write to a session by whoever has its lease. Without one: by its principal if a lock client opened it."""
+    """A write to a session by the holder of its lease; without one, by its principal if a lock client opened it."""
 
     session_id: str
-    """Its id; for somebody else's `principal/id`, here and wherever else no session is opened or bound to."""
+    """Its id; for another principal's session `principal/id`, here and wherever a session is not opened or bound to."""
     lease_id: str | None = None
 
 
 class _EndingCommand(_SessionCommand[R_co], frozen=True, kw_only=True):
-    """One that takes the session away from its holder, which operators may do without its lease."""
+    """A write that takes the session away from its holder, which operators may do without its lease."""
 
     as_operator: bool = False
-    """Whether the principal is one; `LOCAL` always is."""
+    """Whether the principal is an operator; `LOCAL` always is."""
 
     @property
     def is_by_operator(self) -> bool:
@@ -377,7 +376,7 @@ class KeepSessionAlive(_SessionCommand[KeepaliveReply], frozen=True, kw_only=Tru
 
 
 class SaveSession(_SessionCommand[SavedReply], frozen=True, kw_only=True):
-    """Keep the session's context, for whoever resumes it; and say what it is doing now."""
+    """Save the session's context for the next owner, and report what it is doing now."""
 
     context: bytes
     phase: Phase | None = None
@@ -385,9 +384,9 @@ class SaveSession(_SessionCommand[SavedReply], frozen=True, kw_only=True):
 
 
 class HandOverSession(_EndingCommand[HandedOverReply], frozen=True, kw_only=True):
-    """Pass a live session on to another agent of the same principal, with its context and the claims bound to it.
+    """Pass a live session to another agent of the same principal, with its context and the claims bound to it.
 
-    The lease that does it is dead from then on. The session lives for another TTL, within which `to_agent` opens it.
+    This invalidates the caller's lease. The session lives for another TTL, during which `to_agent` must open it.
     """
 
     to_agent: str
@@ -403,7 +402,7 @@ class _TokenCommand(Command[TokenView], frozen=True, kw_only=True):
 
 
 class CreateToken(_TokenCommand, frozen=True, kw_only=True):
-    """Let whoever knows the secret of `digest` act as the principal `name`. The same again changes nothing."""
+    """Let anyone who knows the secret of `digest` act as the principal `name`. Repeating it changes nothing."""
 
     founds = True
 
@@ -415,7 +414,7 @@ class CreateToken(_TokenCommand, frozen=True, kw_only=True):
 
 
 class RotateToken(_TokenCommand, frozen=True, kw_only=True):
-    """Give a token another secret; the old one is worth nothing from then on."""
+    """Replace a token's secret; the old one stops working immediately."""
 
     digest: bytes
 
@@ -425,21 +424,21 @@ class RevokeToken(_TokenCommand, frozen=True, kw_only=True):
 
 
 class Recover(Command[RecoverReply], frozen=True, kw_only=True):
-    """Write down expiries now, up to `RECOVER_LIMIT` of them, and tell what was taken back."""
+    """Record expiries now, up to `RECOVER_LIMIT` of them, and report what was recovered."""
 
 
 class Probe(Command[ProbeReply], frozen=True, kw_only=True):
-    """Write where the store stands, durably, and change nothing else: whether it works."""
+    """Write the store's position durably, and change nothing else: a check that the store works."""
 
 
 class Batch(NamedTuple):
-    """Commands to be carried out in order. `atomic`: in one transaction, so that nobody sees a part of it."""
+    """Commands to run in order. `atomic`: in one transaction, so that nobody sees part of it."""
 
     commands: Sequence[Command[Any]]
     atomic: bool = True
 
     @property
     def steps(self) -> list[Sequence[Any]]:
-        """What is carried out together."""
+        """What runs in one transaction."""
         step = limits.BATCH_MAX if self.atomic else limits.BATCH_STEP
         return [self.commands[start : start + step] for start in range(0, len(self.commands), step)]

@@ -1,6 +1,6 @@
 """Documents that callers chose (payload, checkpoint, metadata, result, context), as replies carry them.
 
-They stay as they were written, so that the core and a server only pass them on, and are decoded when a program asks.
+They stay encoded, so that the core and the server only pass them on; a program decodes them when it reads them.
 """
 
 from typing import Any
@@ -16,12 +16,12 @@ def written(document: bytes | None) -> msgspec.Raw:
 
 
 def raw(name: str) -> Any:
-    """The field of a reply for a document that is called `name`, here and as JSON."""
+    """The reply field for a document called `name`, here and in JSON."""
     return msgspec.field(name=name, default_factory=lambda: NO_DOCUMENT)
 
 
 class Decoded:
-    """The value of a document whose text is in the field `raw_` with the same name; always the same object."""
+    """The value of the document whose text is in the field `raw_NAME`; always the same object."""
 
     def __set_name__(self, _owner: object, name: str) -> None:
         self._name = name

@@ -1,4 +1,4 @@
-"""Values that callers choose, as JSON: what is written is what will be read, here and by anybody else."""
+"""Values that callers choose, as JSON: what is written is what every reader gets back."""
 
 import json
 from collections import Counter
@@ -12,22 +12,22 @@ from octostore.core.limits import JSON_DEPTH, JSON_INTEGER_MAX, encode_utf8
 
 
 def encode_json(field: str, value: Any) -> bytes | None:
-    """`value` as JSON, None as nothing. Raises `InvalidInput` for what JSON cannot say exactly, such as NaN."""
+    """`value` as JSON, None as nothing. Raises `InvalidInput` for what JSON cannot express exactly, like NaN."""
     return None if value is None else encode_any(field, value)
 
 
 def encode_any(field: str, value: Any) -> bytes:
-    """The same where null is a value, too."""
+    """Like `encode_json`, if null is a value too."""
     quickly = _write_quickly(value)
     encoded = quickly or _write_strictly(field, value)
     check_exact(field, encoded, value)
     if quickly is None:
-        decode_strictly(field, encoded)  # names that are no texts may have become the same
+        decode_strictly(field, encoded)  # keys that are not text may have collided
     return encoded
 
 
 def _write_quickly(value: Any) -> bytes | None:
-    """In a third of the time; None where something else would be read from it, such as null for NaN."""
+    """Takes a third of the time; None if the result would be read back differently, like NaN as null."""
     try:
         encoded = _encode(value)
         return encoded if _decode(encoded) == value else None
@@ -43,26 +43,26 @@ def _write_strictly(field: str, value: Any) -> bytes:
 
 
 def decode_strictly(field: str, document: bytes, depth: int = JSON_DEPTH) -> Any:
-    """The value of a JSON text from outside, unless somebody else could read it differently."""
+    """The value of a JSON text from outside, refused if another reader could understand it differently."""
     value = _read_quickly(document, depth)
     return _read_strictly(field, document, depth) if value is _UNSURE else value
 
 
 def _read_quickly(document: bytes, depth: int = JSON_DEPTH) -> Any:
-    """The same in half the time or less; `_UNSURE` of all that may be wrong."""
+    """Takes half the time or less; `_UNSURE` for anything that may be wrong."""
     if b"\\u" in document or _has_long_number(document):
         return _UNSURE
     try:
         value = _decode(document)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _UNSURE
-    # Of a name that is there twice the last value wins here, and the first is gone with its colon.
+    # Of a duplicate name, the last value wins here; the first is lost, and a colon with it.
     is_the_same = type(value) in _CONTAINERS and _encode(value).count(b":") == document.count(b":")
     return value if is_the_same and (_is_flat(document, depth) or not _is_deeper(value, depth)) else _UNSURE
 
 
 def _is_flat(document: bytes, depth: int) -> bool:
-    """Most documents show at a glance that they are not nested deeper than that."""
+    """Whether the document is obviously not nested too deeply, as most are."""
     return document.count(b"[") + document.count(b"{") <= depth
 
 
@@ -91,7 +91,7 @@ def _read_strictly(field: str, document: bytes, depth: int = JSON_DEPTH) -> Any:
 
 
 def check_exact(field: str, document: bytes, value: Any, depth: int = JSON_DEPTH) -> None:
-    """Refuse what would be lost for its depth, or rounded. `value` is what `document` says, so there are no circles."""
+    """Refuse what would be lost or rounded. `value` is decoded from `document`, so it has no cycles."""
     if _is_flat(document, depth) and not _has_long_number(document):
         return
     level = [value]
@@ -122,11 +122,11 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_constant(constant: str) -> NoReturn:
-    raise ValueError(f"it has {constant}, which is no JSON")
+    raise ValueError(f"it contains {constant}, which is not JSON")
 
 
 def shorten(text: str, limit: int) -> str:
-    """`text` within `limit` UTF-8 bytes, for what we write ourselves and do not want refused."""
+    """`text` within `limit` UTF-8 bytes, for text we write ourselves that must not be refused."""
     return text.replace("\0", "").encode("utf-8", "replace")[:limit].decode("utf-8", "ignore")
 
 
@@ -136,6 +136,6 @@ _CONTAINERS = {dict, list}
 _UNSURE = object()
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
-# Made once: the standard functions make a new one for every call with options.
+# Created once: the standard functions create a new one for every call with options.
 _to_text = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode
 _from_text = json.JSONDecoder(object_pairs_hook=_without_duplicates, parse_constant=_refuse_constant).decode

@@ -1,7 +1,7 @@
-"""The lines of the append-only log. One transition, one event; heartbeats, progress and checkpoints are none.
+"""The lines of the append-only log. One transition, one event; heartbeats, progress and checkpoints are not events.
 
-Each kind of event has a struct of details that holds everything needed to redo the transition (`evolve.py`), and never
-a secret. Payloads and results are kept beside the event that brought them, under its `seq`.
+Each type of event has a struct of details that holds everything needed to redo the transition (`evolve.py`), and never
+a secret. Payloads and results are stored with the event that carried them, under its `seq`.
 """
 
 from functools import cache
@@ -16,7 +16,7 @@ from octostore.core.session_keys import SessionKey, id_of, session_key, whose
 
 
 class Details(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What an event says beyond when, what, and to whom."""
+    """What an event says beyond its time, type and subject."""
 
 
 class Enqueued(Details, frozen=True):
@@ -26,7 +26,7 @@ class Enqueued(Details, frozen=True):
     available_at: int
     max_attempts: int
     status: Status
-    """`claimed` where somebody was working on the job already when it was enqueued."""
+    """`claimed` if the job already had an owner when it was enqueued."""
     has_payload: bool = False
     traceparent: str | None = None
 
@@ -40,9 +40,9 @@ class Claimed(Details, frozen=True):
     lock_delay_ms: int = 0
     is_lock: bool = False
     took_over_from: str | None = None
-    """The last owner, where its claim expired or was taken away."""
+    """The previous owner, if its claim expired or was taken away."""
     handed_over_by: str | None = None
-    """The last owner, where it handed its session over, and the claim with it."""
+    """The previous owner, if it handed its session over, and the claim with it."""
     host: str | None = None
     pid: int | None = None
     max_silence_ms: int | None = None
@@ -50,18 +50,18 @@ class Claimed(Details, frozen=True):
 
 
 class Stuck(Details, frozen=True):
-    """An owner heartbeats, and has not reported progress since `last_progress_at`. Once for each such stretch."""
+    """An owner sends heartbeats but has not reported progress since `last_progress_at`. Once per such period."""
 
     owner: str
     fencing_token: int
     last_progress_at: int
     max_silence_ms: int
     note: str | None = None
-    """What it said last."""
+    """Its last progress note."""
 
 
 class Ended(Details, frozen=True):
-    """A claim is over; how is the event's type: one of `HowEnded`."""
+    """A claim has ended; the event's type, one of `HowEnded`, says how."""
 
     owner: str
     fencing_token: int
@@ -77,22 +77,22 @@ class Ended(Details, frozen=True):
     reason: str | None = None
     has_result: bool = False
     handed_over_to: str | None = None
-    """Who has the job next, by the hand-over of its session: `status` is only that of the moment in between."""
-    # The evidence for an expiry: what was missed, and how late it was noticed.
+    """The next owner, if the claim's session was handed over: `status` is then only momentary."""
+    # Evidence for an expiry: what was missed, and how late that was noticed.
     ttl_ms: int | None = None
     late_ms: int | None = None
     traceparent: str | None = None
 
 
 class Cancelled(Details, frozen=True):
-    """A job that nobody had. One that somebody had is `Ended`, and has the `fencing_token` of that claim."""
+    """A job without an owner was cancelled. With an owner, it is an `Ended` with that claim's `fencing_token`."""
 
     reason: str | None = None
     fencing_token: int | None = None
 
 
 class StopRequested(Details, frozen=True):
-    """The owner is to stop. With `cancels`, the job is cancelled when the claim ends, unless it is done then."""
+    """The owner was asked to stop. With `cancels`, the job is cancelled when the claim ends, unless it is done."""
 
     owner: str
     fencing_token: int
@@ -101,7 +101,7 @@ class StopRequested(Details, frozen=True):
 
 
 class StopDelivered(Details, frozen=True):
-    """The owner was told, for the first time."""
+    """The owner has received the request, for the first time."""
 
     owner: str
     fencing_token: int
@@ -109,7 +109,7 @@ class StopDelivered(Details, frozen=True):
 
 
 class Discarded(Details, frozen=True):
-    """A dead job is no longer one of its queue; its name is free."""
+    """A dead job was removed from its queue; its name is free."""
 
     available_at: int
     reason: str | None = None
@@ -123,7 +123,7 @@ class Requeued(Details, frozen=True):
 
 
 class QueueLimited(Details, frozen=True):
-    """How many jobs of a queue may be claimed at once from now on; and, where that changes, whether it is paused."""
+    """The queue's new limit on claimed jobs; and, if that changed, whether it is paused."""
 
     max_claimed: int | None
     paused: bool | None = None
@@ -136,7 +136,7 @@ class SessionOpened(Details, frozen=True):
     expires_at: int
     resumed: bool = False
     phase: Phase | None = None
-    """Here and below: what it is doing from now on, where that changes, and what it was doing until now."""
+    """Here and below: the new phase, if it changed, and the previous one."""
     phase_before: Phase | None = None
     without_lease: bool = False
 
@@ -184,7 +184,7 @@ class TokenChanged(Details, frozen=True):
 
 
 class Restored(Details, frozen=True):
-    """A backup was restored, which ended with the event `after`. Numbers in between may have been given out since."""
+    """A backup was restored that ended with event `after`. Numbers in between may have been used meanwhile."""
 
     after: int
 
@@ -214,7 +214,7 @@ DETAILS: dict[str, type[Details]] = {
 
 
 class LogEntry(msgspec.Struct, frozen=True):
-    """An event as it is stored: `details` is the JSON of its type's struct."""
+    """An event as stored: `details` is the JSON of its type's struct."""
 
     seq: int
     at: int
@@ -227,11 +227,11 @@ class LogEntry(msgspec.Struct, frozen=True):
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """An event as it is read. `data` holds the details of its type.
+    """An event as readers see it. `data` holds the details of its type.
 
-    `actor` is the principal that caused it, `agent` the owner or agent whom it is about, by the name that it gives
-    itself. `reason` says why, where there is a why. `session_principal` is whose session `session_id` is: others may
-    have one of that id. Events of earlier versions do not say; their ids are nobody else's.
+    `actor` is the principal that caused it, `agent` the owner or agent it is about, by its own name. `reason` says why,
+    if there is a reason. `session_principal` is the owner of `session_id`: other principals may use the same id. Events
+    from earlier versions lack it; their ids are unique.
     """
 
     seq: int
@@ -254,7 +254,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 encode_details = msgspec.json.Encoder().encode
 
 
-@cache  # made where it is used: few processes read the log, and fewer all kinds of events
+@cache  # created on use: few processes read the log, and fewer read every type
 def _decoder(event_type: str) -> msgspec.json.Decoder[Details]:
     return msgspec.json.Decoder(DETAILS[event_type])
 
@@ -267,7 +267,7 @@ def decode_details(entry: LogEntry) -> Details:
 
 
 def public_event(entry: LogEntry) -> Event:
-    """`entry` for readers: moments (every name that ends in `_at`) as datetimes."""
+    """`entry` for readers: moments (every name ending in `_at`) become datetimes."""
     data: dict[str, Any] = msgspec.json.decode(entry.details)
     for field, value in data.items():
         if field.endswith("_at") and value is not None:
@@ -288,7 +288,7 @@ def public_event(entry: LogEntry) -> Event:
 
 
 def _missed(event_type: str, details: dict[str, Any]) -> str | None:
-    """What time alone has done."""
+    """The reason for an event that time alone caused."""
     if event_type == "stuck":
         return f"no progress for {details['max_silence_ms'] / 1_000:g} s"
     if "late_ms" not in details or "ttl_ms" not in details:
@@ -306,7 +306,7 @@ def _seconds(ms: int) -> str:
 
 
 def stored_event(event: Event) -> LogEntry:
-    """What `public_event` was made from."""
+    """The inverse of `public_event`."""
     data = {
         field: to_moment(field, value) if field.endswith("_at") and value is not None else value
         for field, value in event.data.items()

@@ -1,8 +1,8 @@
 """What each event does to the rows.
 
-The only code that changes them, both when a command is decided and when the log is replayed: that is why replaying the
-log gives the stored state. Heartbeat times, progress, checkpoints and contexts are not in events, and `lease_id`,
-`request_id` and a token's `digest` are secrets; those alone are set elsewhere.
+This is the only code that changes them, both when a command is decided and when the log is replayed: that is why
+replaying the log reproduces the stored state. Heartbeat times, progress, checkpoints and contexts are not in events,
+and `lease_id`, `request_id` and a token's `digest` are secrets; only these are set elsewhere.
 """
 
 from collections.abc import Callable
@@ -63,7 +63,7 @@ def evolve(ws: "WorkingSet", entry: LogEntry, details: Details) -> None:
         if counted_for != _counted_for(job):
             _count_queued(ws, counted_for, _counted_for(job))
         if entry.type in {"done", "discarded"}:
-            # The next run of a finished job starts afresh.
+            # The next run of a finished job starts from scratch.
             ws.set_checkpoint(job.job_id, None)
         if entry.session_id is not None and entry.type in {"claimed", "expired", "undone"}:
             _change_in_flight(ws, entry.session_id, job.job_id, entry.type)
@@ -76,7 +76,7 @@ def evolve(ws: "WorkingSet", entry: LogEntry, details: Details) -> None:
 
 
 def _counted_for(job: Job) -> str | None:
-    """The principal who has it queued. Those who need no token have no limit, and need not be counted."""
+    """The principal whose queued job this is. Local callers have no limit, and are not counted."""
     return job.enqueued_by if job.status == "queued" and job.enqueued_by != LOCAL else None
 
 
@@ -100,7 +100,7 @@ def _enqueued(job: Job, entry: LogEntry, details: Enqueued) -> None:
     job.available_at = details.available_at
     job.attempts = 0
     if job.claim is not None:
-        job.claim.was_done = False  # there is work to do now, also if the claim is undone
+        job.claim.was_done = False  # there is new work, even if the claim is undone
 
 
 def _claimed(job: Job, entry: LogEntry, details: Claimed) -> None:
@@ -159,14 +159,14 @@ def _ended(job: Job, entry: LogEntry, details: Ended) -> None:
         return  # as if it had never been claimed
     job.last_outcome = attempt.how
     job.error = details.error
-    # The last note there was, until the job is done: an owner that died without a word leaves its predecessor's.
+    # Keep the last note until the job is done: an owner that dies silently leaves its predecessor's.
     job.note = details.note or (None if entry.type == "done" else job.note)
     if entry.type == "done":
         job.result_seq = entry.seq if details.has_result else None
 
 
 def _remembered(attempts: list[Attempt]) -> list[Attempt]:
-    """The last ones. What was undone makes room first, so that those who come and go do not push the others out."""
+    """The last attempts. Undone ones are dropped first, so that callers who come and go do not push out the others."""
     while len(attempts) > PREVIOUS_KEPT:
         undone = (number for number, attempt in enumerate(attempts[:-1]) if attempt.how == "undone")
         del attempts[next(undone, 0)]
@@ -300,7 +300,7 @@ def _change_in_flight(ws: "WorkingSet", session_id: SessionKey, job_id: str, eve
     if session is None:
         raise LookupError(f"the claim on {job_id!r} is bound to a session that no event opened")
     before = read_in_flight(session)
-    # What a new session never knew that it had is not missed; what a resumed one got back is in flight again.
+    # A new session does not miss what it never knew it had; what a resumed one got back is in flight again.
     is_lost = event_type == "expired" or (event_type == "undone" and session.resumed)
     others = tuple(name for name in before if name != job_id)
     after = (*others, job_id)[-IN_FLIGHT_KEPT:] if is_lost else others

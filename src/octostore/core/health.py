@@ -1,4 +1,4 @@
-"""Whether the work gets done: what is told of all jobs and sessions, judged by thresholds, with the reason in words."""
+"""Whether work is getting done: figures about all jobs and sessions, judged by thresholds, with reasons in words."""
 
 from datetime import datetime
 
@@ -10,11 +10,11 @@ from octostore.core.model import HealthStatus, Phase
 from octostore.core.replies import Figures, Reply, SessionView
 
 TAKEN_BACK_MS = 3_600_000
-"""For how long what was taken back is counted."""
+"""How far back losses are counted."""
 
 
 class Threshold(msgspec.Struct, frozen=True):
-    """From which number on something is not as it should be; None: never."""
+    """The counts at which the status changes; None: never."""
 
     degraded: float | None = None
     unhealthy: float | None = None
@@ -44,7 +44,7 @@ class SessionHealth(Reply, frozen=True):
 
 
 class Health(Reply, frozen=True):
-    """`degraded`: it works, but somebody should look. `unhealthy`: work is not getting done. `reasons` say why."""
+    """`degraded`: it works, but someone should look. `unhealthy`: work is not getting done. `reasons` says why."""
 
     status: HealthStatus
     reasons: list[str]
@@ -79,7 +79,7 @@ def judge(figures: Figures, sessions: list[SessionView], thresholds: Thresholds)
 
 
 def judged(figures: Figures) -> Figures:
-    """With the judgement by the usual thresholds."""
+    """Judged by the default thresholds."""
     status, reasons = _judgement(figures, Thresholds())
     return msgspec.structs.replace(figures, status=status, reasons=reasons)
 

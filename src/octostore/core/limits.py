@@ -1,4 +1,4 @@
-"""Every limit of the system, in one place, and the checks that enforce them.
+"""Every limit in the system, in one place, and the checks that enforce them.
 
 A check returns quietly or raises `InvalidInput` with the field, the limit and the actual size. Commands run these
 checks when they are built, so a command that exists is within its limits.
@@ -11,9 +11,9 @@ JOB_ID_BYTES = 256
 SESSION_ID_BYTES = 128
 REQUEST_ID_BYTES = 128
 LEASE_ID_BYTES = 128
-CURSOR_BYTES = JOB_ID_BYTES + 64  # a name, and where it is in its queue
-TEXT_BYTES = 256  # owner, agent, name of a token, host, reason
-PRINCIPAL_BYTES = TEXT_BYTES + JOB_ID_BYTES + 2  # that name, and in brackets the prefix that limits it
+CURSOR_BYTES = JOB_ID_BYTES + 64  # a name, and its position in its queue
+TEXT_BYTES = 256  # owner, agent, token name, host, reason
+PRINCIPAL_BYTES = TEXT_BYTES + JOB_ID_BYTES + 2  # a token name, and the prefix that limits it in brackets
 NOTE_BYTES = 1_024
 ERROR_BYTES = 2_048
 
@@ -40,7 +40,7 @@ TOKEN_LIFE_MAX_MS = 10 * 366 * 86_400_000
 LOCK_DELAY_MAX_MS = 30_000
 WAIT_MAX_SECONDS = 86_400
 RETRY_AFTER_MAX_MS = 30 * 86_400_000
-RUN_AT_MAX_MS = 253_402_300_799_999  # the last millisecond that RFC 3339 can write
+RUN_AT_MAX_MS = 253_402_300_799_999  # the last millisecond RFC 3339 can express
 
 PRIORITY_MIN, PRIORITY_DEFAULT, PRIORITY_MAX = -1_000, 5, 1_000
 MAX_ATTEMPTS_DEFAULT, MAX_ATTEMPTS_MAX = 5, 1_000
@@ -62,60 +62,60 @@ TASK_QUEUES_MAX = 10
 """How many queues one call may search for a session's next task."""
 
 SWEEP_LIMIT = 100
-"""How many expiries one writing transaction records, so that no single call pays for a mass death.
+"""The maximum number of expiries one writing transaction records, so that no single call pays for a mass death.
 
-If more have expired, a claim of the next job records as many again from its own queue: the first in line may be behind
+If more have expired, a claim of the next job records as many again from its own queue: the first job may be behind
 them.
 """
 
 RECOVER_LIMIT = 1_000
-"""The same for one step of a recovery, so that others get a turn between its steps."""
+"""The same for one step of a recovery, so that others get their turn between steps."""
 
 FIGURES_QUEUES = 100
 """How many queues are reported with their depth."""
 
 EMPTY_COUNT_MAX = 100
 QUEUE_COUNT_MAX = 10_000
-"""How far the jobs of a queue are counted: for whoever finds nothing to claim, which idle workers do all the time and
-while others wait to write; and for whoever asks.
+"""How far the jobs of a queue are counted: for a claim that finds nothing, which idle workers repeat constantly while
+others wait to write; and for an explicit question.
 """
 QUEUES_TOLD = 200
 QUEUES_LOOKED_AT = 10_000
-"""How many queues are listed, and among how many, by name, it is looked for the longest."""
+"""The maximum number of queues listed, and of queues, by name, among which the longest are found."""
 LOOK_BACK_EVENTS = 50_000
 LOOK_BACK_MS = 3_600_000
 BUCKET_MS = 60_000
-"""How far it is looked back into the log for what happened in queues, for how long that is told, and how finely."""
+"""How far back in the log queue activity is read, for how long it is reported, and in what steps."""
 OWNERS_TOLD = 5
 OWNERS_FROM_CLAIMS = 20
-"""How many owners a queue's status names, and among how many of its claims, by name, it looks for them."""
+"""The maximum number of owners in a queue's status, and of claims, by name, among which they are found."""
 CLAIMS_LOOKED_THROUGH = 1_000
-"""How many claims of a queue are looked through for those of some kinds, which no index has."""
+"""The maximum number of a queue's claims scanned for given kinds, which have no index."""
 JOBS_LOOKED_THROUGH = 2_000
-"""The same for a page of the jobs of an owner or a kind."""
+"""The same for a page of one owner's or kind's jobs."""
 
 FIGURES_AGE_MAX_MS = 60_000
-"""How old figures may be for those who do not mind."""
+"""The maximum age of figures that a caller may accept."""
 
 WINDOW_DEFAULT_SECONDS, WINDOW_MAX_MS = 900, 7 * 86_400_000
 CLAIM_ROWS_MAX = 200
 CLAIMS_PER_ROW = 50
-"""How far back claims are shown, of how many jobs, and how many of each."""
+"""How far back claims are shown, for how many jobs, and how many per job."""
 LIVE_LOOKED_AT = 2_000
 LOSSES_LOOKED_AT = 1_000
 EVENTS_LOOKED_AT = 600
-"""Among how many live claims, by name, the newest losses, and the newest events those jobs are chosen."""
+"""How many live claims (by name), newest losses and newest events those jobs are chosen from."""
 
 BATCH_MAX = 1_000
 BATCH_STEP = 100
-"""How many commands one call may carry, and how many share a transaction if they do not all have to."""
+"""The maximum number of commands in one call, and in one transaction unless the batch is atomic."""
 
 PAGE_DEFAULT, PAGE_MAX = 100, 1_000
 MATCHING_DEFAULT, MATCHING_MAX = 100, 500
-"""How many dead jobs one call requeues or discards, which is one transaction; and how many it looks through."""
+"""The maximum number of dead jobs that one call, which is one transaction, requeues or discards; and scans."""
 
 HEARTBEATS_MAX = 200
-"""How many jobs one call or stream may name to get their heartbeats."""
+"""The maximum number of jobs whose heartbeats one call or stream may ask for."""
 
 SEQ_MAX = 2**63 - 1
 
@@ -130,7 +130,7 @@ def check_bytes(field: str, encoded: bytes | None, limit: int) -> None:
 
 
 def check_line(field: str, text: str | None, limit: int) -> None:
-    """Text that people will read and that must be there: within `limit` UTF-8 bytes, and no control characters."""
+    """Required text for people: within `limit` UTF-8 bytes, without control characters."""
     if type(text) is str and text.isascii() and text.isprintable() and 0 < len(text) <= limit:
         return
     if text is None:
@@ -147,17 +147,17 @@ def check_text(field: str, text: str, limit: int) -> None:
 
 
 def _unprintable(field: str, text: str) -> InvalidInput:
-    import unicodedata  # noqa: PLC0415  # only for those who send one
+    import unicodedata  # noqa: PLC0415  # rarely needed
 
     found = next(letter for letter in text if not letter.isprintable())
     if unicodedata.category(found) in {"Cc", "Zl", "Zp"}:
-        return InvalidInput(field, f"must not contain control characters or line breaks, such as {found!r}")
+        return InvalidInput(field, f"must not contain control characters or line breaks, like {found!r}")
     named = f"U+{ord(found):04X}" + (f" ({name})" if (name := unicodedata.name(found, "")) else "")
-    return InvalidInput(field, f"must not contain invisible or bidirectional control characters, such as {named}")
+    return InvalidInput(field, f"must not contain invisible or bidirectional control characters, like {named}")
 
 
 def check_size(field: str, text: str | None, limit: int) -> None:
-    """Free text of any shape (an error with its line breaks), within `limit` UTF-8 bytes."""
+    """Free text of any shape (like an error with line breaks), within `limit` UTF-8 bytes."""
     if text is None:
         return
     if not isinstance(text, str):
@@ -193,7 +193,7 @@ def check_whole(field: str, value: int, low: int, high: int) -> None:
 
 
 def check_seconds(field: str, seconds: float, low_ms: int, high_ms: int) -> None:
-    """A duration as callers give it, in seconds, against limits that are kept in milliseconds."""
+    """A duration in seconds, as callers pass it, checked against limits in milliseconds."""
     low, high = low_ms // 1_000, high_ms // 1_000
     if type(seconds) not in _PLAIN_NUMBERS or not low <= seconds <= high:
         check_range(field, seconds, low, high, unit=" seconds")

@@ -1,4 +1,4 @@
-"""Who is next in a queue: lowest priority, then earliest due, then oldest."""
+"""The order of a queue: lowest priority, then earliest due, then oldest."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ _Entry = tuple[_Place, int, Job]
 
 
 class Line:
-    """The claimable jobs of a working set, each queue and kind in its order.
+    """The claimable jobs of a working set, in order by queue and kind.
 
     Jobs that have moved on are not removed but skipped when they come up, so a job may be added again at any time.
     """
@@ -50,7 +50,7 @@ def _peek(heap: list[_Entry]) -> Job | None:
 
 
 def _search(heap: list[_Entry], prefix: str) -> Job | None:
-    """The first whose name begins with `prefix`, which may be anywhere."""
+    """The first job whose name starts with `prefix`, anywhere in the line."""
     waiting = (entry[2] for entry in heap if _is_current(entry) and entry[2].job_id.startswith(prefix))
     return min(waiting, key=_place, default=None)
 

@@ -1,8 +1,8 @@
 """The rows that stores keep.
 
-They are changed by the core alone, and carry secrets (`lease_id`, `request_id`): what leaves the system is a view of
-them (`replies.py`). All moments are milliseconds since 1970 (`_at`), all durations milliseconds (`_ms`). JSON values
-stay encoded: the core measures and passes them on, and has no reason to look inside.
+Only the core changes them, and they contain secrets (`lease_id`, `request_id`): callers get views of them
+(`replies.py`). All moments (`_at`) are milliseconds since 1970, all durations (`_ms`) milliseconds. JSON values stay
+encoded: the core measures them and passes them on, and never looks inside.
 """
 
 from typing import Literal, TypeAlias
@@ -20,24 +20,24 @@ HowEnded: TypeAlias = Literal[
     "released", "done", "failed", "deferred", "expired", "force_released", "cancelled", "undone"
 ]
 LOSSES: tuple[HowEnded, ...] = ("expired", "force_released")
-"""How an owner loses a claim that it has not given up."""
+"""How an owner can lose a claim it has not released."""
 LastOutcome: TypeAlias = HowEnded | Literal["discarded"]
 RequestEnd: TypeAlias = HowEnded | Literal["closed", "handed_over"]
 Scope: TypeAlias = Literal["read", "claim", "admin"]
 HealthStatus: TypeAlias = Literal["ok", "degraded", "unhealthy"]
 
 LOCAL = "local"
-"""The principal of everything that opens the store itself: whoever can write the file may do anything in it."""
+"""The principal of everyone who opens the store directly: anyone who can write the file may do anything in it."""
 SYSTEM = "octostore"
-"""The actor of what nobody asked for: an expiry follows from time alone."""
+"""The actor of what time alone causes, like an expiry."""
 SERVER = "server"
-"""The principal of what a server does by itself."""
+"""The principal of what a server does on its own."""
 RESERVED = {LOCAL, SYSTEM, SERVER}
-"""Nobody's token may be named like these, or the log would not tell them apart."""
+"""Reserved: a token with one of these names would be indistinguishable in the log."""
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """What the owner last said it was doing. Liveness is the heartbeat; this is movement."""
+    """What the owner last said it was doing. Heartbeats show life; this shows movement."""
 
     note: str | None
     percent: float | None
@@ -45,7 +45,7 @@ class Progress(msgspec.Struct, frozen=True):
 
 
 class StopRequest(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Somebody wants the owner to stop. With `cancels`, the job is dead once the claim ends, unless it is done then."""
+    """A request to the owner to stop. With `cancels`, the job is dead once the claim ends, unless it is done."""
 
     at: int
     by: str
@@ -55,7 +55,7 @@ class StopRequest(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Claim(SecretFree, msgspec.Struct):
-    """A live claim. It belongs to the call that made it, which alone knows `lease_id`."""
+    """A live claim. It belongs to the call that made it; only that caller knows `lease_id`."""
 
     owner: str
     principal: str
@@ -65,30 +65,30 @@ class Claim(SecretFree, msgspec.Struct):
     claimed_at: int
     heartbeat_at: int
     expires_at: int | None
-    """None for a claim bound to a session: it lives as long as the session does."""
+    """None for a claim bound to a session: it lives as long as the session."""
     session_id: SessionKey | None
     metadata: bytes | None
     lease_id: str = ""
     request_id: str | None = None
     is_lock: bool = False
-    """Taken through the lock routes, whose holder may acquire it again."""
+    """Acquired through the lock routes; its holder may acquire it again."""
     holder: str | None = None
-    """Which of those who share a principal has the lock, where they say so."""
+    """Which of several agents that share a principal holds the lock, if they say so."""
     is_replayed: bool = False
-    """Answered more than once, so somebody knows of it even if the first caller has gone."""
+    """Returned more than once, so someone knows of it even if the first caller is gone."""
     was_done: bool = False
     """The job was done when it was claimed, and is done again if the claim is undone."""
     heartbeat_number: int | None = None
     checkpoint_number: int | None = None
-    """The newest write of each kind, as the owner numbers them; an older one comes late."""
+    """The newest write of each kind, as numbered by the owner; older ones are late."""
     host: str | None = None
     pid: int | None = None
-    """The process that made it, as far as that is known."""
+    """The process that made it, if known."""
     max_silence_ms: int | None = None
     last_progress_at: int | None = None
-    """When the owner last reported something, or got the job; None where nobody asked for how long it may be silent."""
+    """When the owner last reported progress, or got the job; None if no `max_silence` was set."""
     stuck_at: int | None = None
-    """When the log last said that it was stuck."""
+    """When the log last recorded it as stuck."""
     stop_request: bytes | None = None
     """As JSON: few claims ever have one."""
     attempt_traceparent: str | None = None
@@ -97,7 +97,7 @@ class Claim(SecretFree, msgspec.Struct):
 
 
 class Attempt(SecretFree, msgspec.Struct, frozen=True, omit_defaults=True):
-    """A claim that has ended: what the successor is told, and enough to repeat the answer to a repeated release."""
+    """An ended claim: what its successor sees, and enough to repeat the reply to a repeated release."""
 
     owner: str
     fencing_token: int
@@ -116,9 +116,9 @@ class Attempt(SecretFree, msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class EndedRequest(SecretFree, msgspec.Struct, frozen=True):
-    """A `request_id` that made a claim or opened a session, which has ended since: it must not do so again.
+    """A `request_id` whose claim or session has ended: it must not make another.
 
-    `job_id` is None for that of a session.
+    `job_id` is None for a session's.
     """
 
     principal: str
@@ -135,35 +135,35 @@ class EndedRequest(SecretFree, msgspec.Struct, frozen=True):
 
 
 class Job(msgspec.Struct):
-    """A name, at most one live claim, and a history. `claim` is there exactly when `status` is `claimed`."""
+    """A name, at most one live claim, and a history. `claim` is set exactly if `status` is `claimed`."""
 
     job_id: str
     status: Status = "free"
     created_at: int = 0
     available_at: int = 0
-    """Not claimable before this: a retry's backoff, a scheduled start, or a lock-delay."""
+    """Not claimable before this moment: a retry's backoff, a scheduled start, or a lock-delay."""
     attempts: int = 0
     """Attempts used up: failures and expiries since the last clean end. The running one is `attempts + 1`."""
     last_outcome: LastOutcome | None = None
     error: str | None = None
     note: str | None = None
     result_seq: int | None = None
-    """The event that brought the result; the document is kept beside it."""
+    """The event that carried the result; the document is stored with it."""
 
     queue: str | None = None
-    """None: nobody enqueued it. It is a lock, and has no retries."""
+    """None if nobody enqueued it: it is a lock, and is never retried."""
     kind: str | None = None
     priority: int = 0
     max_attempts: int = 0
     enqueued_seq: int = 0
     enqueued_by: str | None = None
-    """The principal, whose jobs that are queued are counted."""
+    """The principal that enqueued it, whose queued jobs are counted."""
     payload_seq: int | None = None
     traceparent: str | None = None
     """The trace in which it was enqueued."""
 
     history: bytes = b"[]"
-    """The last attempts, oldest first, as JSON: most commands only carry it along."""
+    """The last attempts, oldest first, as JSON: most commands only pass it along."""
 
     claim: Claim | None = None
 
@@ -173,7 +173,7 @@ class Job(msgspec.Struct):
 
 
 class Session(SecretFree, msgspec.Struct):
-    """A worker's own heartbeat, to which claims can be bound, and the context that outlives it."""
+    """A worker's own heartbeat, which claims can be bound to, and the context that outlives it."""
 
     session_id: SessionKey
     agent: str
@@ -186,28 +186,28 @@ class Session(SecretFree, msgspec.Struct):
     """Once it is closed or expired: when it ended."""
     resumed: bool = False
     context_seq: int | None = None
-    """The event with which its context was saved; the document is kept beside the session."""
+    """The event with which its context was saved; the document is stored with the session."""
     lease_id: str = ""
     request_id: str | None = None
     phase: Phase = "idle"
     offered: bool = False
     """Handed over to `agent`, who has not opened it yet."""
     note: str | None = None
-    """What the agent that handed it over had to say."""
+    """The note of the agent that handed it over."""
     in_flight: bytes = b"[]"
-    """The jobs that were taken back when the session was lost and that it has not claimed since, as JSON."""
+    """The jobs it held when it was lost and has not claimed since, as JSON."""
     giver_lease_id: str | None = None
-    """The lease that handed it over: a secret, by which the same call is recognised."""
+    """The lease that handed it over: a secret, to recognise a repeat of that call."""
     is_replayed: bool = False
-    """Answered more than once, so somebody knows of it even if the first caller has gone."""
+    """Returned more than once, so someone knows of it even if the first caller is gone."""
     save_number: int | None = None
-    """The newest context, as the holder numbers them; an older one comes late."""
+    """The newest context, as numbered by the holder; older ones are late."""
     without_lease: bool = False
-    """A lock client's, which knows of no lease: its principal may write to it without one."""
+    """A lock client's session, which has no lease: its principal may write to it without one."""
 
 
 class Pause(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Nothing of a queue is handed out, since when, by whose order, and why."""
+    """Why a queue hands out no jobs: since when, by whose order, and the reason."""
 
     at: int
     by: str
@@ -215,7 +215,7 @@ class Pause(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Queue(msgspec.Struct):
-    """A queue with settings. `claimed` is counted when the row is loaded, and kept up by the core within a batch."""
+    """A queue with settings. `claimed` is counted when the row is loaded, and kept current within a batch."""
 
     name: str
     max_claimed: int | None = None
@@ -225,12 +225,12 @@ class Queue(msgspec.Struct):
 
     @property
     def hands_out(self) -> bool:
-        """Whether its jobs can be claimed, if there are any: it is not paused, and not full."""
+        """Whether its jobs, if any, can be claimed: it is neither paused nor full."""
         return self.pause is None and (self.max_claimed is None or self.claimed < self.max_claimed)
 
 
 class Token(SecretFree, msgspec.Struct):
-    """A right to do something, for whoever knows the secret; kept is only what recognises that secret."""
+    """A right to act, for anyone who knows its secret; only the secret's digest is stored."""
 
     token_id: str
     principal: str

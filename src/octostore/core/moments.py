@@ -19,7 +19,7 @@ SHORT_SECONDS = 10
 
 
 def duration(seconds: float) -> str:
-    """For people, in two units at most: `3m 12s`. Below ten seconds, to a tenth of a second."""
+    """For people, in at most two units: `3m 12s`. Below ten seconds, to a tenth of a second."""
     if abs(seconds) < SHORT_SECONDS and round(seconds, 1) != int(seconds):
         return f"{seconds:.1f}s"
     left = int(seconds)
@@ -32,7 +32,7 @@ def duration(seconds: float) -> str:
     return " ".join(parts)
 
 
-@lru_cache(maxsize=1_024)  # the same few moments are in every reply of a batch
+@lru_cache(maxsize=1_024)  # every reply of a batch contains the same few moments
 def to_datetime(moment_ms: int) -> datetime:
     return _EPOCH + timedelta(milliseconds=moment_ms)
 
@@ -46,7 +46,7 @@ def to_moment(field: str, value: datetime) -> int:
     if not isinstance(value, datetime):
         raise InvalidInput(field, f"must be a datetime, not {type(value).__name__}")
     if value.tzinfo is None:
-        raise InvalidInput(field, "must have a time zone, such as datetime.now(UTC)")
+        raise InvalidInput(field, "must have a time zone, like datetime.now(UTC)")
     moment_ms = (value - _EPOCH) // _MILLISECOND
     if not 0 <= moment_ms <= RUN_AT_MAX_MS:
         raise InvalidInput(field, f"is {value.isoformat()}; it must be from 1970 to 9999")

@@ -1,6 +1,6 @@
 """What a name may be.
 
-A name is `/`-separated components of letters, digits and a few signs; jobs may use more signs than anything else. Two
+A name is `/`-separated components of letters, digits and a few signs; job names may use more signs than others. Two
 names that look the same must be the same name, or two workers would own one job: hence only NFC, and no combining
 marks.
 """
@@ -12,9 +12,9 @@ from octostore.core.errors import InvalidInput
 from octostore.core.limits import JOB_ID_BYTES, NAME_COMPONENT_BYTES, check_size, encode_utf8
 
 SIGNS = "-_."
-"""What a queue, a kind, a session and a lock may have besides letters and digits."""
+"""The signs allowed in the name of a queue, kind, session or lock."""
 JOB_SIGNS = SIGNS + "#:@+="
-"""What a job may have."""
+"""The signs allowed in the name of a job."""
 _is_plain_job_id = re.compile(r"[A-Za-z0-9_#:@+=-][A-Za-z0-9_.#:@+=-]{0,63}").fullmatch
 """The usual case: one component of ASCII that is not `.` or `..`."""
 _is_free_of_job_signs = frozenset("#:@+=").isdisjoint
@@ -30,7 +30,7 @@ def check_job_id(field: str, job_id: str) -> None:
 
 
 def check_lock_name(field: str, name: str) -> None:
-    """The name of a job that is used as a lock: lock clients know fewer signs."""
+    """The name of a job used as a lock: lock clients allow fewer signs."""
     if not isinstance(name, str) or not _is_plain(name):
         _check_path(field, name, SIGNS)
 
@@ -43,7 +43,7 @@ def check_name(field: str, name: str, limit: int = NAME_COMPONENT_BYTES) -> None
 
 
 def check_prefix(field: str, prefix: str | None) -> None:
-    """The beginning of a job's name: it may end anywhere, so only its size and characters are checked."""
+    """The beginning of a job name: it may end anywhere, so only its size and characters are checked."""
     if not prefix:
         return
     check_size(field, prefix, JOB_ID_BYTES)

@@ -1,4 +1,4 @@
-"""What is told page by page, to its end."""
+"""Read page after page, to the end."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, TypeVar
@@ -12,7 +12,7 @@ Q = TypeVar("Q", bound=Question[Any])
 
 
 def pages(ask: Callable[[Question[A_co]], A_co], question: Question[A_co]) -> Iterator[A_co]:
-    """The page that `question` asks for, and all after it."""
+    """The page `question` asks for, and all that follow."""
     asked: Question[A_co] | None = question
     while asked is not None:
         page = ask(asked)
@@ -31,7 +31,7 @@ async def pages_async(
 
 
 def rest_of(question: Q, page: Reply) -> Q | None:
-    """What `page` has left out; None if nothing. The log tells where it ends by standing still."""
+    """The question for the rest; None if `page` is the last. The log has ended if its cursor stands still."""
     place = "after" if isinstance(question, ListEvents) else "cursor"
     reached = getattr(page, place)
     if reached in {None, getattr(question, place)}:

@@ -1,4 +1,4 @@
-"""By what right a command is carried out, where that can end before the command's turn has come."""
+"""The right by which a command runs, which may end before its turn comes."""
 
 from hmac import compare_digest
 
@@ -10,9 +10,9 @@ from octostore.core.secret_free import SecretFree
 
 
 class Permit(SecretFree, msgspec.Struct, frozen=True):
-    """The token with which a command was let in, and the secret that it had then.
+    """The token that authorised a command, and the secret it had at that time.
 
-    Only the store can tell whether it still has it: it may have been revoked in another process.
+    Only the store knows whether it still has that secret: another process may have revoked it.
     """
 
     token_id: str
@@ -23,9 +23,9 @@ class Permit(SecretFree, msgspec.Struct, frozen=True):
 
 
 class TokenOver(NotAllowed):
-    """The token with which this was asked was valid then, and is not any more."""
+    """The token was valid when the call was made, and is not any more."""
 
     code = "authentication_failed"
 
     def __init__(self) -> None:
-        super().__init__("this token is not valid any more")
+        super().__init__("this token is no longer valid")

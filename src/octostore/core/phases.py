@@ -1,4 +1,4 @@
-"""What a session is doing, as a state machine: which phase may follow on which."""
+"""What a session is doing, as a state machine: which phase may follow which."""
 
 from octostore.core.errors import Conflict
 from octostore.core.model import Outcome, Phase, Session, Status
@@ -8,14 +8,14 @@ NEXT: dict[Phase, frozenset[Phase]] = {
     "planning": frozenset({"executing", "blocked", "idle", "done", "error"}),
     "executing": frozenset({"planning", "blocked", "idle", "done", "error"}),
     "blocked": frozenset({"planning", "executing", "idle", "done", "error"}),
-    # What is over begins anew with a plan, or not at all.
+    # An ended phase starts over with a plan, or not at all.
     "done": frozenset({"idle", "planning"}),
     "error": frozenset({"idle", "planning"}),
 }
 
 
 def next_phase(session: Session, wanted: Phase | None) -> Phase | None:
-    """`wanted`, if that is a change and may follow; None if nothing changes. Raises `Conflict` for what may not."""
+    """`wanted` if it is a permitted change; None if nothing changes. Raises `Conflict` if it is not permitted."""
     if wanted is None or wanted == session.phase:
         return None
     if wanted not in NEXT[session.phase]:
@@ -28,12 +28,12 @@ def next_phase(session: Session, wanted: Phase | None) -> Phase | None:
 
 
 def phase_with_task(phase: Phase) -> Phase | None:
-    """What it becomes with a new task: one that was interrupted in the middle goes on where it was."""
+    """The phase with a new task: a session that was interrupted continues in its phase."""
     return None if phase in {"planning", "executing"} else "planning"
 
 
 def phase_after_task(phase: Phase, outcome: Outcome, status: Status) -> Phase | None:
-    """What it becomes after a task. Where the agent has said itself that it is over, that stands."""
+    """The phase after a task. If the agent itself has said that it is finished, that stands."""
     if phase in {"done", "error"}:
         return None
     after: Phase = "idle"

@@ -1,4 +1,4 @@
-"""Everything that can be asked without changing anything, as values. `Question[A]` is answered with an `A`."""
+"""Every question about the store, as values. The reply to a `Question[A]` is an `A`."""
 
 from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeAlias, TypeVar, get_args
 
@@ -33,14 +33,14 @@ from octostore.core.secret_free import SecretFree
 from octostore.core.session_keys import session_key, whose
 
 if TYPE_CHECKING:
-    from octostore.core.claim_replies import ClaimsPage  # noqa: F401  # below, in quotes: few ask for it
+    from octostore.core.claim_replies import ClaimsPage  # noqa: F401  # below, in quotes: rarely needed
 
 Order: TypeAlias = Literal["name", "run"]
 A_co = TypeVar("A_co", bound=Reply, covariant=True)
 
 
 class Question(SecretFree, Checked, Generic[A_co], frozen=True, kw_only=True):
-    """Answered from one consistent state of the store; an expired lease is no owner in any answer."""
+    """Answered from one consistent snapshot of the store; no reply ever shows an expired lease as an owner."""
 
 
 class GetJob(Question[JobView], frozen=True, kw_only=True):
@@ -48,14 +48,14 @@ class GetJob(Question[JobView], frozen=True, kw_only=True):
 
 
 class FindSimilar(Question[SimilarNames], frozen=True, kw_only=True):
-    """Which names are like this one, of those that begin with `prefix`."""
+    """Which names resemble this one, among those that start with `prefix`."""
 
     job_id: str
     prefix: str = ""
 
 
 class ListJobs(Question[JobPage], frozen=True, kw_only=True):
-    """Jobs by name, or those of a queue in `run` order. `cursor` is that of the page before; documents are left out."""
+    """Jobs by name, or those of a queue in `run` order. `cursor` continues after a page; documents are left out."""
 
     prefix: str | None = None
     status: Status | None = None
@@ -64,7 +64,7 @@ class ListJobs(Question[JobPage], frozen=True, kw_only=True):
     cursor: str | None = None
     order: Order = "name"
     owner: str | None = None
-    """Who holds them now."""
+    """Their current owner."""
     kind: str | None = None
 
     CHECKS: ClassVar = {"status": against(check_word, get_args(Status)), "order": against(check_word, get_args(Order))}
@@ -78,16 +78,16 @@ class ListJobs(Question[JobPage], frozen=True, kw_only=True):
 
     @property
     def is_searching(self) -> bool:
-        """Whether it asks for what no index has: a page may be short then, and have a cursor all the same."""
+        """Whether it filters by something without an index: a page may then be short, yet have a cursor."""
         return self.owner is not None or self.kind is not None
 
     @property
     def stored_status(self) -> Status | None:
-        """Under which they are to be found; what somebody holds is claimed."""
+        """The stored status to search; a job with an owner is claimed."""
         return self.status if self.owner is None else "claimed"
 
     def matches(self, job: Job) -> bool:
-        """Of a job as it stands now."""
+        """Whether a job matches, as of now."""
         return (
             self.status in {None, job.status}
             and self.kind in {None, job.kind}
@@ -99,13 +99,13 @@ def _check_cursor(order: Order, cursor: str) -> None:
     if order == "name":
         check_job_id("cursor", cursor)
         return
-    from octostore.core.run_order import parse_position  # noqa: PLC0415  # few ask for it
+    from octostore.core.run_order import parse_position  # noqa: PLC0415  # rarely needed
 
     parse_position("cursor", cursor)
 
 
 class ListHeartbeats(Question[Heartbeats], frozen=True, kw_only=True):
-    """The live claims on these jobs, in this order: alive since when, until when, and how far."""
+    """The live claims on these jobs, in this order: alive since when, until when, and their progress."""
 
     job_ids: tuple[str, ...]
 
@@ -113,8 +113,8 @@ class ListHeartbeats(Question[Heartbeats], frozen=True, kw_only=True):
 class ListClaims(Question["ClaimsPage"], frozen=True, kw_only=True):
     """Claims that were live in the last `window` seconds, by job, the most urgent first.
 
-    `owner` has or had one of them, `status` is that of the job now. With `lost`, only jobs that somebody lost in that
-    time, the newest loss first.
+    `owner` has or had one of them; `status` is the job's current status. With `lost`, only jobs that someone lost in
+    that time, newest loss first.
     """
 
     window: float = limits.WINDOW_DEFAULT_SECONDS
@@ -133,20 +133,20 @@ class ListClaims(Question["ClaimsPage"], frozen=True, kw_only=True):
 
 
 class GetQueue(Question[QueueStatus], frozen=True, kw_only=True):
-    """What there is in a queue, of jobs whose names begin with `prefix`."""
+    """What a queue contains, among jobs whose names start with `prefix`."""
 
     queue: str
     prefix: str = ""
 
 
 class ListQueues(Question[QueueList], frozen=True, kw_only=True):
-    """What there is in each queue, and what happened in it of late; of jobs whose names begin with `prefix`."""
+    """What each queue contains, and its recent activity; among jobs whose names start with `prefix`."""
 
     prefix: str = ""
 
 
 class CountClaimed(Question[ClaimedCount], frozen=True, kw_only=True):
-    """How many jobs are claimed. One whose lease has run out counts until that is written down."""
+    """How many jobs are claimed. An expired lease counts until its expiry is recorded."""
 
     prefix: str = ""
 
@@ -160,7 +160,7 @@ def _check_types(field: str, types: tuple[str, ...]) -> None:
 
 
 class ListEvents(Question[EventPage], frozen=True, kw_only=True):
-    """The log after an event and from the moment `since` on, oldest first; all that is given must hold.
+    """The log after an event and since a moment, oldest first; all conditions must hold.
 
     `session_id` is the id of a session, or `principal/id`, here and below; without a principal it is `LOCAL`'s.
     """
@@ -171,7 +171,7 @@ class ListEvents(Question[EventPage], frozen=True, kw_only=True):
     session_id: str | None = None
     limit: int = limits.PAGE_DEFAULT
     principal: str | None = None
-    """Whose sessions it tells of; what is about those of anybody else, and about no job, is left out."""
+    """Show session events of this principal only; events about jobs are not affected."""
     since: int | None = None
     types: tuple[str, ...] | None = None
 
@@ -198,23 +198,23 @@ class GetSession(Question[SessionView], frozen=True, kw_only=True):
 
 
 class ListSessions(Question[SessionPage], frozen=True, kw_only=True):
-    """Sessions by id. `cursor` is that of the page before; contexts are left out."""
+    """Sessions by id. `cursor` continues after a page; contexts are left out."""
 
     status: SessionStatus | None = None
     limit: int = limits.PAGE_DEFAULT
     cursor: str | None = None
     principal: str | None = None
-    """Whose sessions; those of anybody else are left out."""
+    """Only this principal's sessions."""
 
     CHECKS: ClassVar = {"status": against(check_word, get_args(SessionStatus)), "cursor": check_session_name}
 
 
 class WhoAmI(Question[PrincipalView], frozen=True, kw_only=True):
-    """Who asks, and what they may do. Whoever can open a store by themselves may do everything."""
+    """Who the caller is, and what it may do. Anyone who opens a store directly may do everything."""
 
 
 class ListTokens(Question[TokenList], frozen=True, kw_only=True):
-    """All tokens that were made, also those that are over; newest first."""
+    """All tokens, including revoked and expired ones; newest first."""
 
 
 class FindToken(Question[TokenView], frozen=True, kw_only=True):
@@ -224,7 +224,7 @@ class FindToken(Question[TokenView], frozen=True, kw_only=True):
 
 
 class FindTokens(Question[FoundTokens], frozen=True, kw_only=True):
-    """The same for many at once."""
+    """`FindToken` for many digests."""
 
     digests: tuple[bytes, ...]
 
@@ -237,19 +237,19 @@ class FindLease(Question[FoundLease], frozen=True, kw_only=True):
 
 
 class FindSessionLease(Question[FoundLease], frozen=True, kw_only=True):
-    """The same of a session: of whoever had it last, if nobody has it now."""
+    """The lease of a session: its current one, or the last if it has ended."""
 
     session_id: str
 
 
 class GetStoreKey(Question[StoreKey], frozen=True, kw_only=True):
-    """The secret from which pseudonyms are made."""
+    """The secret that pseudonyms are derived from."""
 
 
 class GetFigures(Question[Figures], frozen=True, kw_only=True):
-    """How much there is of everything. A server may answer with figures of up to `max_age` seconds ago: counting costs.
+    """Totals of everything. A server may reply with figures up to `max_age` seconds old, because counting is expensive.
 
-    A store counts anew.
+    A store always counts.
     """
 
     max_age: float = 0

@@ -1,4 +1,4 @@
-"""What a store counts of a queue, as the rules need it."""
+"""What a store counts in a queue, for the rules."""
 
 from typing import NamedTuple
 
@@ -6,9 +6,9 @@ import msgspec
 
 
 class QueueCounts(msgspec.Struct):
-    """The jobs of a queue that are not in the working set. Numbers above `count_to` mean at least that many.
+    """The jobs of a queue that are not in the working set. A number above `count_to` means at least that many.
 
-    With kinds, what is ready, later and claimed is of these kinds; what is settled nobody can get, and is all there is.
+    With kinds, ready, later and claimed jobs are of these kinds; settled jobs cannot be claimed, and are all counted.
     """
 
     ready: int = 0
@@ -21,13 +21,13 @@ class QueueCounts(msgspec.Struct):
     owners: list[tuple[str, str]] = []
     """(job, owner) of the first `OWNERS_FROM_CLAIMS` claims by name."""
     has_more_claims: bool = False
-    """There are too many to know whether some are of the kinds that were asked for."""
+    """Too many to know whether some are of the kinds asked for."""
     dead: int = 0
     done: int = 0
 
 
 class Happened(NamedTuple):
-    """What happened in a queue within one bucket of time: how often, and when last."""
+    """What happened in a queue within one time bucket: how often, and when last."""
 
     queue: str
     type: str
@@ -37,9 +37,9 @@ class Happened(NamedTuple):
 
 
 class LookBack(NamedTuple):
-    """What the end of the log says about queues. `began_at` is the moment of the last event before it, if there is one.
+    """Queue activity at the end of the log. `began_at` is the moment of the last event before it, if there is one.
 
-    What is older than the rates is in the bucket before their first.
+    Anything older than the rates is in the bucket before the first.
     """
 
     happened: list[Happened]

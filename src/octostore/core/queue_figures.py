@@ -1,4 +1,4 @@
-"""What happened in queues lately, from the end of the log: how often in each minute, and the last claim."""
+"""Recent activity in queues, from the end of the log: counts per minute, and the last claim."""
 
 from collections import defaultdict
 
@@ -13,7 +13,7 @@ _RATE_OF = {"enqueued": "enqueued", "done": "done", "failed": "failed", "expired
 
 
 class Activity:
-    """`since` is the moment from which on nothing is missing."""
+    """`since` is the moment from which the counts are complete."""
 
     def __init__(self, now: int, looked: LookBack) -> None:
         self.since = rates_begin(now) if looked.began_at is None else max(rates_begin(now), looked.began_at + 1)
@@ -37,5 +37,5 @@ class Activity:
 
 
 def rates_begin(now: int) -> int:
-    """A full minute, so that the last bucket is the current minute and there are at most 60."""
+    """On a full minute, so that the last bucket is the current minute and there are at most 60."""
     return (now - LOOK_BACK_MS) // BUCKET_MS * BUCKET_MS + BUCKET_MS

@@ -1,4 +1,4 @@
-"""What there is in a queue: for callers who find nothing to claim in it, and for anybody who asks."""
+"""What a queue contains: for callers who find nothing to claim, and for anyone who asks."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
@@ -16,9 +16,9 @@ EVERYTHING: Selection = (None, "")
 
 
 def queue_status(ws: WorkingSet, queue: str, selection: Selection = EVERYTHING) -> QueueStatus:
-    """As it stands now in the transaction: what the store counts, and the jobs of the working set.
+    """As of now in the transaction: the store's counts plus the jobs of the working set.
 
-    `selection` leaves out what its owner could never get or must not know of. Settled jobs count whatever their kind.
+    `selection` excludes what the caller could never claim or must not see. Settled jobs count whatever their kind.
     """
     kinds, prefix = selection
     beside = ws.counts_of(queue, selection)
@@ -50,7 +50,7 @@ def queue_status(ws: WorkingSet, queue: str, selection: Selection = EVERYTHING) 
 
 
 def together(statuses: Iterable[QueueStatus]) -> QueueStatus:
-    """That of several queues, under the name of the first."""
+    """The combined status of several queues, under the name of the first."""
     first, *others = statuses
     if not others:
         return first

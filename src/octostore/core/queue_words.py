@@ -1,4 +1,4 @@
-"""What there is in a queue, in words: for people and agents who found nothing to claim in it."""
+"""What a queue contains, in words: for people and agents who found nothing to claim."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ from octostore.core.replies import PauseView, QueueStatus
 
 
 def queue_in_words(status: QueueStatus) -> str:
-    """One sentence without its end."""
+    """One sentence, without its full stop."""
     queue = f"queue {status.queue}"
     settled = ", ".join(_settled(status))
     if not status.all_done:

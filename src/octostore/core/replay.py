@@ -1,4 +1,4 @@
-"""The log, replayed: it gives the stored state, but for what is durable without being an event."""
+"""Replay the log: it reproduces the stored state, except for what is durable without being an event."""
 
 from collections import defaultdict
 
@@ -11,11 +11,11 @@ from octostore.core.working_set import WorkingSet
 
 
 class GapInLog(ValueError):
-    """Something is missing, or out of order."""
+    """An event is missing, or out of order."""
 
 
 class Replay:
-    """`ws` holds the rows that the log leads to, as far as it has been taken."""
+    """`ws` holds the rows that the log leads to, as far as it was replayed."""
 
     def __init__(self) -> None:
         self.ws = WorkingSet(now=0, seq=0)
@@ -24,10 +24,10 @@ class Replay:
         self.ws.queues = defaultdict(lambda: None)
         self.ws.tokens = defaultdict(lambda: None)
         self._principals: dict[str, str] = {}
-        """Of sessions of earlier versions, in which an id was one principal's for ever."""
+        """Session ids from earlier versions, each of which belonged to one principal forever."""
 
     def take(self, entry: LogEntry, *, past_a_gap: bool = False) -> None:
-        """Raises `GapInLog`, but for the gap that a restored backup leaves."""
+        """Raises `GapInLog`, except for the gap that restoring a backup leaves."""
         details = decode_details(entry)
         completed = self.completed(entry)
         if completed is not entry and isinstance(details, SessionOpened):
@@ -39,7 +39,7 @@ class Replay:
         evolve(self.ws, completed, details)
 
     def completed(self, entry: LogEntry) -> LogEntry:
-        """With the principal of its session, also where an earlier version wrote it: that is whoever opened it."""
+        """With its session's principal, also for events from earlier versions: the principal that opened it."""
         key = entry.session_id
         if key is None or whose(key) is not None:
             return entry

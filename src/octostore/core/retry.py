@@ -9,7 +9,7 @@ from octostore.core.limits import RETRY_AFTER_MAX_MS
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """Exponential backoff: `base_ms` after the first failure, `factor` times longer each time, never above `cap_ms`.
 
-    `jitter` is the share by which a delay may be shortened, from 0 (exact) to 1, so that jobs which failed together do
+    `jitter` is the share by which a delay may be shortened, from 0 (exact) to 1, so that jobs that failed together do
     not all come back together.
     """
 
@@ -28,7 +28,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def backoff_ms(policy: RetryPolicy, failures: int, jitter: float) -> int:
-    """How long to wait after that many failures; `jitter` is a random number from 0 to 1."""
+    """How long to wait after this many failures; `jitter` is a random number from 0 to 1."""
     # Beyond this exponent every delay is at the cap, and a float would overflow.
     exponent = min(failures - 1, 64)
     delay_ms = min(float(policy.cap_ms), policy.base_ms * policy.factor**exponent)

@@ -1,7 +1,7 @@
-"""The jobs of a queue in the order in which they will run, and a place in it that a page can go on from.
+"""The jobs of a queue in the order in which they will run, and a position in it at which a page can continue.
 
-First those that are ready: lowest priority, then earliest due, then oldest. Then those due later, as they become due.
-Then those that do not wait, by name: claimed, dead, done.
+First the ready ones: lowest priority, then earliest due, then oldest. Then those due later, in order of time. Then
+those that are not waiting, by name: claimed, dead, done.
 """
 
 from typing import Any, Literal, TypeAlias, cast, get_args
@@ -16,12 +16,12 @@ from octostore.core.names import check_job_id
 Part: TypeAlias = Literal["ready", "later", "claimed", "dead", "done"]
 PARTS: tuple[Part, ...] = get_args(Part)
 Key: TypeAlias = tuple[Any, ...]
-"""What orders the jobs of a part: three numbers where they wait, else the name."""
+"""The sort key within a part: three numbers for waiting jobs, else the name."""
 
 _WAITING = {"ready", "later"}
 _BEFORE_ALL: dict[str, Key] = {"ready": (PRIORITY_MIN - 1, 0, 0), "later": (-1, 0, 0)}
 _SEPARATOR = ","
-"""In no name, so that a place is never taken for one."""
+"""Not allowed in names, so a position cannot be mistaken for one."""
 
 
 class RunPosition(msgspec.Struct, frozen=True):
@@ -35,7 +35,7 @@ class RunPosition(msgspec.Struct, frozen=True):
         return _SEPARATOR.join(map(str, (self.moment, self.part, *self.key)))
 
     def is_after(self, other: "RunPosition") -> bool:
-        """In the same part."""
+        """Within the same part."""
         return self.part == other.part and self.key > other.key
 
 

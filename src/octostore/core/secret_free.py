@@ -1,4 +1,4 @@
-"""How values that carry secrets are shown: people print and log what they get."""
+"""Keep secrets out of `repr`: people print and log what they get."""
 
 from typing import Any, ClassVar
 
@@ -7,7 +7,7 @@ _SECRETS |= {"digest", "digests", "token", "key", "code", "link"}
 
 
 class SecretFree:
-    """A `repr` without secrets, and without the fields that say nothing."""
+    """A `repr` without secrets, and without empty fields."""
 
     __slots__ = ()
     __struct_encode_fields__: ClassVar[tuple[str, ...]]

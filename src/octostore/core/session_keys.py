@@ -1,13 +1,13 @@
-"""Whose session it is: two principals that choose the same id have two sessions, and neither learns of the other's."""
+"""Session keys: two principals that choose the same id have two sessions, and neither learns of the other's."""
 
 from typing import NewType, Protocol
 
 from octostore.core.errors import NotFound
 
 SessionKey = NewType("SessionKey", str)
-"""`principal/id`: how rows and events name a session. Events of earlier versions have the id alone.
+"""`principal/id`: how rows and events name a session. Events from earlier versions have the id alone.
 
-The id is what follows the last slash: a principal may have slashes in its name.
+The id follows the last slash: a principal's name may contain slashes.
 """
 
 
@@ -20,7 +20,7 @@ class NamesSession(Protocol):
 
 
 def session_key(principal: str, session_id: str) -> SessionKey:
-    """The session that `principal` calls `session_id`: its own, unless that says whose, as in `ci/main`."""
+    """The session that `principal` calls `session_id`: its own, unless the id names a principal, as in `ci/main`."""
     return SessionKey(session_id if "/" in session_id else f"{principal}/{session_id}")
 
 
@@ -33,10 +33,10 @@ def id_of(key: SessionKey) -> str:
 
 
 def whose(key: SessionKey) -> str | None:
-    """None where an earlier version has left it out."""
+    """None if an earlier version left it out."""
     return key.rpartition("/")[0] or None
 
 
 def no_such_session(key: SessionKey) -> NotFound:
-    """The same whether or not it is there, for those who may not know."""
+    """The same whether or not it exists, for callers who must not know."""
     return NotFound(f"no session of {whose(key)!r} is named {id_of(key)!r}")

@@ -1,24 +1,24 @@
-"""Which jobs a name that nobody has used may have meant. A few names are looked at, however many there are."""
+"""Which existing jobs an unknown name may have meant. Only a few names are compared, however many there are."""
 
 from collections.abc import Iterable, Sequence
 
 NAMES_LOOKED_AT = 16
-"""At each place, in either direction."""
+"""At each position, in either direction."""
 PARTS_LEFT_OUT = 2
 SUGGESTED_MAX = 3
 LEAST_RATIO = 0.7
-"""Of `difflib`. Two generated names of one day reach about 0.6 by chance."""
+"""For `difflib`. Two names generated on the same day reach about 0.6 by chance."""
 
 
 def places_near(name: str) -> list[str]:
-    """Where to look, in the order of names: at `name` itself, without its last parts, and at the very beginning."""
+    """Where to look, in name order: at `name` itself, without its last parts, and at the very beginning."""
     cuts = [place + 1 for place, sign in enumerate(name[:-1]) if not sign.isalnum()][-PARTS_LEFT_OUT:]
     return [name, *(name[:cut] for cut in reversed(cuts)), ""]
 
 
 def most_similar(name: str, found: Iterable[str]) -> list[str]:
-    """Those that begin with `name` first, for it may have been cut short; then the most alike, best first."""
-    from difflib import get_close_matches  # noqa: PLC0415  # only for those who have mistyped something
+    """Names that start with `name` first, because it may have been cut short; then the most similar."""
+    from difflib import get_close_matches  # noqa: PLC0415  # only needed after a typo
 
     others = sorted(set(found) - {name})
     longer = [other for other in others if other.startswith(name)]

@@ -1,4 +1,4 @@
-"""What the core cannot find out by itself, and is given with every command."""
+"""What the core cannot produce on its own, and receives with every command."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from octostore.core.retry import RetryPolicy
 
 class Sources(msgspec.Struct, frozen=True):
     new_lease_id: Callable[[], str]
-    """A fresh secret: unguessable, and never the same twice."""
+    """A fresh, unguessable secret."""
     jitter: Callable[[], float]
     """A random number from 0 to 1."""
     retry: RetryPolicy = RetryPolicy()

@@ -1,4 +1,4 @@
-"""What takes back an answer that nobody waits for any more: a claim or a session that nobody knows of is in the way."""
+"""Undo a claim or session whose caller stopped waiting: nobody knows of it, and it would block others."""
 
 from octostore.core.commands import ReleaseJob, ReleaseTask, Undo
 from octostore.core.model import LOCAL
@@ -6,7 +6,7 @@ from octostore.core.replies import ClaimReply, SessionReply
 
 
 def undo_of(reply: object, principal: str = LOCAL) -> Undo | None:
-    """None where there is nothing to undo; what is replayed belongs to an earlier call, which knows of it."""
+    """None if there is nothing to undo; a replayed reply belongs to an earlier call, which knows of it."""
     match reply:
         case ClaimReply(status="claimed", replayed=False, session=SessionReply() as session, lease_id=str(lease_id)):
             return Undo(session_id=session.session_id, lease_id=lease_id, principal=principal)
@@ -19,7 +19,7 @@ def undo_of(reply: object, principal: str = LOCAL) -> Undo | None:
 
 
 def release_claim(reply: ClaimReply, note: str) -> ReleaseJob:
-    """Release what was claimed, by the one who claimed it; a task with its session."""
+    """Release what was claimed, with its own lease; a task together with its session."""
     job_id, lease_id = reply.job_id or "", reply.lease_id or ""
     if reply.session is None:
         return ReleaseJob(job_id=job_id, lease_id=lease_id, note=note)

@@ -1,6 +1,6 @@
-"""Whether a log and what is stored are sound: nothing is missing, and each claim began and ended once.
+"""Whether a log and the stored state are sound: nothing is missing, and each claim began and ended once.
 
-It takes what anybody may read, so that it can be done from outside: events, and how jobs and sessions stand.
+It uses only what any reader can see, so that it can run from outside: events, and the state of jobs and sessions.
 """
 
 from collections.abc import Set as AbstractSet
@@ -14,11 +14,11 @@ from octostore.core.session_keys import SessionKey, session_key
 
 PROBLEMS_TOLD = 100
 _UNLOGGED = {"claim", "expires_at", "heartbeat_at", "raw_context", "raw_payload", "raw_result"}
-"""What the log does not lead to: heartbeats are no events, and documents are not listed."""
+"""What the log does not determine: heartbeats are not events, and documents are not listed."""
 
 
 class Verification(Reply, frozen=True):
-    """What was looked at, up to event `last_seq`; and what is wrong, if anything is (the first hundred such)."""
+    """What was checked, up to event `last_seq`; and what is wrong, if anything (the first hundred problems)."""
 
     events: int
     claims: int
@@ -33,7 +33,7 @@ class Verification(Reply, frozen=True):
 
 
 class Verifier:
-    """Give it the log from the beginning, in order, and then ask about jobs and sessions."""
+    """Feed it the log from the beginning, in order, then check jobs and sessions."""
 
     def __init__(self) -> None:
         self.problems: list[str] = []
@@ -73,7 +73,7 @@ class Verifier:
         session = self._replay.ws.sessions[key]
         if session is None:
             self._tell(f"session {key!r} is stored, and no event speaks of it")
-        elif not (session.status == "open" and stored.status == "expired"):  # which nobody has written down yet
+        elif not (session.status == "open" and stored.status == "expired"):  # expiry not recorded yet
             expected = views.session_view(self._replay.ws, session, with_context=False)
             self._compare(f"session {key!r}", expected, stored)
 
@@ -123,7 +123,7 @@ class Verifier:
                 )
 
     def _is_unwritten_expiry(self, job: Job, stored: JobView) -> bool:
-        """An expired lease is no owner at once, and written down by whoever comes by."""
+        """An expired lease has no owner immediately; the next write or sweep records it."""
         if job.claim is None or stored.claim is not None or not stored.previous:
             return False
         last = stored.previous[0]
@@ -145,5 +145,5 @@ def key_of(session: SessionView) -> SessionKey:
 
 
 def named(key: SessionKey) -> str:
-    """A session may be named like a job; no job has a blank in its name."""
+    """A session may have the same name as a job; a job name never contains a space."""
     return f"session {key}"

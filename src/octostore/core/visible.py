@@ -1,30 +1,30 @@
-"""Text that others wrote, so that nothing in it can hide from whoever reads it, or be obeyed by a terminal.
+"""Make other people's text safe to show: nothing in it can hide from a reader, or control a terminal.
 
-Escaped are control characters (C0 and C1, line breaks and tabs among them), everything that turns the direction of
-writing or takes no room (joiners, tags, variation selectors, fillers), and what is no character at all. Letters of all
-scripts, their marks, spaces and emoji stay as they are. A joiner does not, not even within an emoji: where a terminal
-draws its parts side by side, two names that differ only by the joiner would look the same.
+Escaped are control characters (C0 and C1, including line breaks and tabs), everything that changes the writing
+direction or has no width (joiners, tags, variation selectors, fillers), and code points that are not characters.
+Letters of all scripts, their marks, spaces and emoji stay as they are. A joiner is escaped even within an emoji: on a
+terminal that draws the parts side by side, two names that differ only by the joiner would look the same.
 """
 
 import re
 from collections.abc import Callable
 
 EMOJI_STYLE = "\ufe0f"
-"""Says that the symbol before it is to be drawn as an emoji, as in ⚠️. It stays there; anywhere else it hides."""
+"""Asks for the preceding symbol to be drawn as an emoji, as in ⚠️. Kept there; anywhere else it could hide."""
 _UNSEEN = "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U0001d159\U000e0000-\U000e0fff]"
-"""What Python calls printable and nobody can see. Compiled when first needed, which for most processes is never."""
+"""Printable according to Python, yet invisible. Compiled on first use, which for most processes is never."""
 _SPACES = frozenset(" \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000")
 _STYLED = "[#*0-9©®\u203c-\u3299\U0001f000-\U0001faff]"
-"""Roughly, what can be drawn in the style of an emoji."""
+"""Roughly, what can be drawn as an emoji."""
 
 
 def visible(text: str) -> str:
-    """On one line. What is visible already stays as it is, so this may be applied more than once."""
+    """On one line. Text that is already safe is unchanged, so this may be applied more than once."""
     return _escaped(text, _as_in_python)
 
 
 def visible_json(document: str) -> str:
-    """The same for JSON on one line: another way of writing the same document."""
+    """The same for JSON on one line: the same document, spelled differently."""
     return _escaped(document, _as_in_json)
 
 

@@ -1,14 +1,14 @@
-"""Which answers to a claim are worth waiting on."""
+"""Which replies to a claim are worth waiting on."""
 
 from octostore.core.commands import ClaimNext, ClaimTask
 from octostore.core.replies import ClaimReply
 
 
 def is_worth_waiting(command: object, reply: object) -> bool:
-    """Whether time or somebody else may let the claim succeed.
+    """Whether time or another caller may let the claim succeed.
 
-    One that waits `until_done` does not wait for a job that nobody has enqueued yet, and one that has a session with a
-    task does not wait for itself.
+    A claim with `until_done` does not wait for jobs that are not enqueued yet, and a session with a task does not wait
+    for itself.
     """
     if not isinstance(reply, ClaimReply) or reply.status not in {"held", "delayed", "empty"}:
         return False

@@ -1,7 +1,7 @@
-"""The rows that a batch of commands needs, in memory, with a note of what changed.
+"""The rows that a batch of commands needs, in memory, with a record of what changed.
 
-A store fills it (`add_*`), `decide` works on it, the store saves what it says has changed. Asking for a row that was
-not loaded is an error, never "there is none": that mistake would hand a job to two owners.
+A store fills it (`add_*`), `decide` works on it, and the store saves what changed. Asking for a row that was not loaded
+is an error, never "does not exist": that mistake would hand a job to two owners.
 """
 
 from collections.abc import Callable, Iterator
@@ -30,44 +30,44 @@ class WorkingSet(msgspec.Struct):
     queues: dict[str, Queue | None] = {}
     tokens: dict[str, Token | None] = {}
     claim_counts: dict[tuple[str, bool], int] = {}
-    """(principal, whether locks or other claims) -> how many it has, where that was asked for."""
+    """(principal, whether locks or other claims) -> its number of claims, if needed."""
     session_counts: dict[str, int] = {}
-    """Principal -> how many sessions of its are alive, where that was asked for."""
+    """Principal -> its number of live sessions, if needed."""
     queued_counts: dict[str, int] = {}
-    """Principal -> how many of the jobs that it has enqueued were queued before, where that was asked for."""
+    """Principal -> its number of queued jobs before this batch, if needed."""
     documents: dict[int, bytes] = {}
     checkpoints: dict[str, bytes | None] = {}
     contexts: dict[SessionKey, bytes] = {}
     context_sizes: dict[SessionKey, int] = {}
-    """In bytes, also of contexts that are not here."""
+    """In bytes, including contexts that are not loaded."""
     requests: dict[tuple[str, str, str], str] = {}
     """(principal, request id, queue) of live claims -> the job."""
     ended: dict[tuple[str, str], list[EndedRequest]] = {}
-    """(principal, request id) -> what it had, where that was asked for."""
+    """(principal, request id) -> its ended claims and sessions, if needed."""
     listed_to: dict[JobFilter, str | None] = {}
-    """The last name up to which all jobs of a list are here; None where all are."""
+    """The last name up to which a list is complete; None if it is complete."""
     sessions_with_all_claims: set[SessionKey] = set()
     has_all_expired: bool = False
-    """Whether everything that has run out was loaded; otherwise there is more to sweep."""
+    """Whether everything that has expired was loaded; if not, there is more to sweep."""
     next_expiry: int | None = None
-    """When the next claim or session runs out, where that was asked for."""
+    """When the next claim or session expires, if needed."""
     queue_counts: "dict[tuple[str, Selection], QueueCounts]" = {}
-    """What has been counted of queues."""
+    """Queue counts so far."""
     count_to: int = EMPTY_COUNT_MAX
-    """How far."""
+    """The limit of these counts."""
     count_queue: "Callable[[str, Selection], QueueCounts] | None" = None
-    """Counts what a selection of a queue has beside the jobs that are here; as the store's transaction sees it."""
+    """Counts a selection of a queue, without the jobs loaded here; as the store's transaction sees it."""
     line: Line = msgspec.field(default_factory=Line)
     _bound: dict[SessionKey, set[str]] = {}
-    """Session -> the jobs that have been bound to it; some may have ended by now."""
+    """Session -> the jobs that were bound to it; some may have ended by now."""
 
     entries: list[LogEntry] = []
     new_documents: dict[int, bytes] = {}
     changed_jobs: dict[str, Job] = {}
     renewed_jobs: dict[str, Job] = {}
-    """Jobs of which only the heartbeat changed: by far the most frequent write, and far smaller than the row."""
+    """Jobs for which only the heartbeat changed: by far the most frequent write, and far smaller than the row."""
     queued_changes: dict[str, int] = {}
-    """Principal -> by how many that has changed."""
+    """Principal -> the change in its number of queued jobs."""
     changed_sessions: dict[SessionKey, Session] = {}
     changed_queues: dict[str, Queue] = {}
     changed_tokens: dict[str, Token] = {}
@@ -77,7 +77,7 @@ class WorkingSet(msgspec.Struct):
     is_probed: bool = False
     recovered: list[Recovery] = []
     hastened: list[Job] = []
-    """Jobs that will be free earlier than was last told: whoever waits for one has to hear of it."""
+    """Jobs that will be free earlier than their waiters expect, who must be woken."""
 
     # Filled by stores
 
@@ -89,16 +89,16 @@ class WorkingSet(msgspec.Struct):
     # Used by the core
 
     def job(self, job_id: str) -> Job:
-        """The job; a new, free one where the name was never seen. It only comes to be with its first event."""
+        """The job; a new, free one if the name is unknown. It is only created by its first event."""
         return self.jobs[job_id] or Job(job_id, created_at=self.now)
 
     def session(self, session_id: SessionKey) -> Session | None:
         return self.sessions[session_id]
 
     def claims_of(self, session_id: SessionKey) -> Iterator[Job]:
-        """The loaded jobs whose claim is bound to the session; all there are if `sessions_with_all_claims` says so.
+        """The loaded jobs whose claims are bound to the session; all of them if `sessions_with_all_claims` says so.
 
-        By name, because the order in which a store finds them must not be that of the log.
+        By name, because the log's order must not depend on the order in which a store finds them.
         """
         for job_id in sorted(self._bound.get(session_id, ())):
             job = self.jobs[job_id]
@@ -121,7 +121,7 @@ class WorkingSet(msgspec.Struct):
         self.queued_changes[principal] = self.queued_changes.get(principal, 0) + change
 
     def counts_of(self, queue: str, selection: Selection) -> "QueueCounts":
-        """Of the jobs that are not here. None of those changes in this transaction, so they are counted once."""
+        """For jobs that are not loaded. None of these changes in this transaction, so they are counted once."""
         key = queue, selection
         if key not in self.queue_counts:
             if self.count_queue is None:
@@ -155,7 +155,7 @@ class WorkingSet(msgspec.Struct):
         self.tokens[token.token_id] = self.changed_tokens[token.token_id] = token
 
     def set_checkpoint(self, job_id: str, data: bytes | None) -> None:
-        if data is not None or self.checkpoints.get(job_id, b"") is not None:  # not where there is known to be none
+        if data is not None or self.checkpoints.get(job_id, b"") is not None:  # unless there is known to be none
             self.checkpoints[job_id] = self.changed_checkpoints[job_id] = data
 
     def set_context(self, session: Session, context: bytes) -> None:
@@ -176,7 +176,7 @@ class WorkingSet(msgspec.Struct):
         queue: str | None = None,
         document: bytes | None = None,
     ) -> LogEntry:
-        """Append an event, and let it change the rows: nothing that is an event changes them in any other way."""
+        """Append an event and apply it to the rows: nothing that is an event changes them in any other way."""
         self.seq += 1
         if document is not None:
             self.documents[self.seq] = self.new_documents[self.seq] = document

@@ -124,7 +124,7 @@ class Wakeups:
             ring()
 
     def publish_commit(self, entries: list[LogEntry]) -> None:
-        """Announce a commit of this process. Entries that directly follow the last seen are not read back from the log."""
+        """Announce a commit of this process. Entries that directly follow the last seen are not read from the log."""
         if not entries:
             return
         with self._seen_lock:

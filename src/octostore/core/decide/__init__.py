@@ -1,10 +1,10 @@
-"""`decide` answers one command: it changes rows and appends events in the working set, or raises and changes nothing.
+"""`decide` handles one command: it changes rows and appends events in the working set, or raises and changes nothing.
 
-(One exception to "nothing": an expiry that was found on the way is a fact, and stays written down.)
+(One exception to "nothing": an expiry found along the way is a fact, and stays recorded.)
 """
 
 from octostore.core.commands import Command, R_co
-from octostore.core.decide import (  # noqa: F401  # each says which commands it decides
+from octostore.core.decide import (  # noqa: F401  # each registers the commands it decides
     claim,
     enqueue,
     expiry,

@@ -25,13 +25,13 @@ from octostore.core.sources import Sources
 from octostore.core.working_set import WorkingSet
 
 IN_SESSION = "\n"
-"""Before the id of the session that stands for a holder: no holder can begin like this."""
+"""Prefix of a session id used as a holder: no holder can start like this."""
 
 QUEUE_FULL_RETRY_MS = 1_000
-"""When to look again at a full queue, or at a job by name in a paused one, for those who are not woken."""
+"""When to check again for a full queue, or a job by name in a paused one, if the caller is not woken."""
 
 LOOK_AGAIN_MS = 60_000
-"""When to look again at an empty queue in which nothing is scheduled: new jobs wake those who wait."""
+"""When to check again for an empty queue with nothing scheduled: new jobs wake waiters."""
 
 
 @decides(ClaimJob, needs.job_with_documents, needs.terms)
@@ -53,7 +53,7 @@ def acquire_lock(ws: WorkingSet, command: AcquireLock, sources: Sources) -> Clai
     if command.session_id is not None:
         open_session_of(ws, command)
         if not command.ephemeral:
-            # It only had to be there; but those who have one each are not the same.
+            # It only had to exist; but agents with different sessions are not the same holder.
             holder = holder or IN_SESSION + command.session_id
             command = msgspec.structs.replace(command, session_id=None)
     job = settled(ws, command.job_id, sources)
@@ -70,7 +70,7 @@ def acquire_lock(ws: WorkingSet, command: AcquireLock, sources: Sources) -> Clai
 
 
 def _is_holder(claim: Claim, command: AcquireLock, holder: str | None) -> bool:
-    """Many agents may share a principal: it is the same one if it says so, or if it sends what the holder sent."""
+    """Agents may share a principal: it is the same holder if it says so, or sends the same session and metadata."""
     session_key = None if command.session_id is None else key_in(command)
     if not claim.is_lock or (claim.principal, claim.session_id) != (command.principal, session_key):
         return False
@@ -115,9 +115,9 @@ def nothing_to_claim(ws: WorkingSet, queues: Sequence[str], selection: Selection
 
 
 def _look_again_after(ws: WorkingSet, status: QueueStatus, queues: Sequence[str]) -> int:
-    """When something may become claimable without anybody writing: a job is due, or a lease runs out.
+    """When something may become claimable without a write: a job is due, or a lease expires.
 
-    Of a paused queue, nothing does: who resumes it wakes those who wait.
+    Never for a paused queue: resuming it wakes waiters.
     """
     queues = [queue for queue in queues if not is_paused(ws, queue)]
     if not queues:
@@ -163,7 +163,7 @@ def grant(ws: WorkingSet, job: Job, command: ClaimTerms, sources: Sources) -> Cl
         traceparent=command.traceparent,
     )
     claim = begin_claim(ws, job, details, actor=command.principal, session_id=session.session_id if session else None)
-    # What comes with its session is the session's, and so is the right to write to it.
+    # A claim that came with its session is the session's, and so is the right to write to it.
     claim.lease_id = session.lease_id if session and isinstance(command, ClaimTask) else sources.new_lease_id()
     claim.request_id = command.request_id
     if command.request_id is not None and job.queue is not None:
@@ -172,7 +172,7 @@ def grant(ws: WorkingSet, job: Job, command: ClaimTerms, sources: Sources) -> Cl
 
 
 def begin_claim(ws: WorkingSet, job: Job, details: Claimed, *, actor: str, session_id: SessionKey | None) -> Claim:
-    """A live claim, which has no lease yet."""
+    """A live claim, without its lease yet."""
     entry = ws.record("claimed", details, actor=actor, job=job, session_id=session_id)
     claim = job.claim
     if claim is None or claim.fencing_token != entry.seq:

@@ -1,4 +1,4 @@
-"""What becomes of a job when its claim ends."""
+"""What happens to a job when its claim ends."""
 
 import msgspec
 
@@ -20,11 +20,11 @@ from octostore.core.views import heartbeat_of, newest_attempt
 from octostore.core.working_set import WorkingSet
 
 DEFER_DEFAULT_MS = 60_000
-"""How long a deferred job waits when its owner does not say."""
+"""How long a deferred job waits if its owner does not say."""
 
 
 class How(msgspec.Struct, frozen=True):
-    """How a claim ended, as its owner, its expiry or an operator says."""
+    """How a claim ended, according to its owner, its expiry or an operator."""
 
     how: HowEnded
     ended_at: int
@@ -50,7 +50,7 @@ def after(job: Job, claim: Claim, end: How, sources: Sources) -> After:
 
 
 def _cancels(claim: Claim) -> StopRequest | None:
-    """The request to stop after which the job is cancelled, if there is one."""
+    """The stop request that cancels the job after this claim, if any."""
     request = read_stop_request(claim)
     return request if request is not None and request.cancels else None
 
@@ -63,7 +63,7 @@ def _after(job: Job, claim: Claim, end: How, sources: Sources) -> After:
         case "done":
             done = After("done", end.ended_at, used)
         case "released" | "force_released":
-            # A task keeps its place in the line; for a lock, a clean end forgets earlier failures.
+            # A queued job keeps its place in the line; for a lock, a clean end forgets earlier failures.
             place, attempts = (job.available_at, job.attempts) if job.is_enqueued else (end.ended_at, 0)
             done = After(waiting, place, attempts)
         case "cancelled":
@@ -148,7 +148,7 @@ def end_claim(ws: WorkingSet, job: Job, claim: Claim, end: How, *, actor: str, s
 
 
 def remember_session(ws: WorkingSet, session: Session, how: RequestEnd, ended_at: int) -> None:
-    """The request that opened the session, of which this is the end, must not open it again."""
+    """The request that opened this session, which has ended, must not open it again."""
     if session.request_id is not None:
         ws.remember(
             EndedRequest(

@@ -1,4 +1,4 @@
-"""Putting jobs in queues; and the settings of queues: how many are claimed at once, and whether any are."""
+"""Put jobs in queues, and change the settings of queues."""
 
 from msgspec import UNSET
 
@@ -18,7 +18,7 @@ from octostore.core.working_set import WorkingSet
 
 @decides(Enqueue, needs.job_with_documents, needs.queue, needs.queued_count)
 def enqueue(ws: WorkingSet, command: Enqueue, sources: Sources) -> EnqueueReply:
-    """A job that somebody holds as a lock is enqueued under that claim: if the work on it fails, it is retried."""
+    """A job held as a lock is enqueued under that claim: if the work on it fails, it is retried."""
     job = settled(ws, command.job_id, sources)
     if job.is_enqueued or job.status == "done":
         return _reply(job, created=False)
@@ -28,7 +28,7 @@ def enqueue(ws: WorkingSet, command: Enqueue, sources: Sources) -> EnqueueReply:
         kind=command.kind,
         queue=command.queue,
         priority=command.priority,
-        # A lock-delay that still runs is kept; otherwise a moment in the past is a better place in the line.
+        # Keep a lock-delay that is still running; otherwise, a moment in the past is a better place in the line.
         available_at=max(due_at, job.available_at) if job.available_at > ws.now else due_at,
         max_attempts=command.max_attempts,
         status="claimed" if job.claim else "queued",
@@ -49,7 +49,7 @@ def _check_count(ws: WorkingSet, command: Enqueue) -> None:
 
 
 def _count_in(ws: WorkingSet, job: Job, claim: Claim, queue_name: str) -> None:
-    """A claim that is one of a queue from now on: for its limit, and for whoever repeats the request that made it."""
+    """The claim now counts as one of the queue: for its limit, and for a repeat of the request that made it."""
     queue = ws.queues[queue_name]
     if queue is not None:
         queue.claimed += 1

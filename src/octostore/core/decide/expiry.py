@@ -1,4 +1,4 @@
-"""Expiry: an expired lease is no owner, at once. Writing it down is done by whoever comes by."""
+"""Expiry: an expired lease has no owner, immediately. The next write or sweep records it."""
 
 from octostore.core.commands import Probe, Recover
 from octostore.core.decide import needs
@@ -14,7 +14,7 @@ from octostore.core.working_set import WorkingSet
 
 
 def settled(ws: WorkingSet, job_id: str, sources: Sources) -> Job:
-    """The job as it truly stands: if its lease has run out, that is written down first."""
+    """The job as of now: if its lease has expired, that is recorded first."""
     job = ws.job(job_id)
     if job.claim is not None and expiry_of(ws, job.claim) <= ws.now:
         _expire(ws, job, job.claim, sources)
@@ -22,10 +22,10 @@ def settled(ws: WorkingSet, job_id: str, sources: Sources) -> Job:
 
 
 def settle_session(ws: WorkingSet, session: Session, sources: Sources) -> None:
-    """The same for a session: first the claims bound to it, then, if these were all, itself."""
+    """A session as of now: first its bound claims expire, then, if these were all, the session itself."""
     if session.status != "open" or session.expires_at > ws.now:
         return
-    # The oldest claim first, as in a sweep: what was in flight is told in this order, by reads and in the log.
+    # The oldest claim first, as in a sweep: reads and the log list what was in flight in the same order.
     for _, job_id in sorted((j.claim.fencing_token, j.job_id) for j in ws.claims_of(session.session_id) if j.claim):
         settled(ws, job_id, sources)
     if session.session_id in ws.sessions_with_all_claims:
@@ -41,7 +41,7 @@ def settle_session(ws: WorkingSet, session: Session, sources: Sources) -> None:
 
 
 def sweep(ws: WorkingSet, sources: Sources) -> None:
-    """Write down every expiry in the working set, in the order in which they happened.
+    """Record every expiry in the working set, in the order in which they happened.
 
     A store calls this once, before the commands of a batch.
     """
@@ -60,7 +60,7 @@ def sweep(ws: WorkingSet, sources: Sources) -> None:
 
 @decides(Recover, needs.all_expired)
 def recover(ws: WorkingSet, _command: Recover, _sources: Sources) -> RecoverReply:
-    """The expired claims are in the working set then, and the sweep has just written them down."""
+    """By now the expired claims are in the working set, and the sweep has just recorded them."""
     return RecoverReply(recovered=list(ws.recovered), is_complete=ws.has_all_expired)
 
 

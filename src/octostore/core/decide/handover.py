@@ -1,4 +1,4 @@
-"""Passing a live session on: its context and its claims go with it, and whoever passed it on has no say any more."""
+"""Hand over a live session: its context and claims go with it, and the previous owner loses its rights."""
 
 from octostore.core.commands import HandOverSession
 from octostore.core.decide import needs
@@ -33,7 +33,7 @@ def hand_over_session(ws: WorkingSet, command: HandOverSession, sources: Sources
 
 
 def _is_repeat(session: Session, command: HandOverSession) -> bool:
-    """The lease that did it may say so again, also when the other agent has opened the session, until that ends."""
+    """The lease that handed it over may repeat the call, even once the other agent has it, until the session ends."""
     if session.status != "open" or session.giver_lease_id is None or session.agent != command.to_agent:
         return False
     if command.lease_id is None:
@@ -52,7 +52,7 @@ def _hand_over(ws: WorkingSet, session: Session, command: HandOverSession, sourc
         note=command.note,
     )
     ws.record("session_handed_over", details, actor=command.principal, session_id=session.session_id)
-    # Nobody knows it, until the other agent opens the session and gets one of its own.
+    # Nobody knows this lease; the other agent gets its own when it opens the session.
     session.lease_id = sources.new_lease_id()
     session.request_id = None
     session.giver_lease_id = giver_lease_id
@@ -60,9 +60,9 @@ def _hand_over(ws: WorkingSet, session: Session, command: HandOverSession, sourc
     for job in ws.claims_of(session.session_id):
         claim = job.claim
         if claim is not None:
-            # What its owner was asked goes on with the next claim; until then, it must not cancel the job.
+            # A request to stop carries over to the next claim; until then, it must not cancel the job.
             asked, claim.stop_request = read_stop_request(claim), None
-            # Forgotten, so that a late release by the first owner is not taken for a repetition of this one.
+            # Forget the first owner's lease, so that its late release is not mistaken for a repeat of this one.
             claim.lease_id = ""
             end = How(
                 "released",
@@ -77,7 +77,7 @@ def _hand_over(ws: WorkingSet, session: Session, command: HandOverSession, sourc
 
 
 def _claim_again(ws: WorkingSet, job: Job, before: Claim, session: Session) -> None:
-    """By another claim, so that what the first owner still writes elsewhere has a lower fencing token."""
+    """As another claim, so that the first owner's late writes elsewhere have a lower fencing token."""
     details = Claimed(
         owner=session.agent,
         attempt=job.attempts + 1,

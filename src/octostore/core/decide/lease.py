@@ -1,4 +1,4 @@
-"""Writes by the owner of a live claim. Each names its lease; a late one is refused and told who has the job now."""
+"""Writes by the owner of a live claim. Each names its lease; a late one is refused with who has the job now."""
 
 from hmac import compare_digest
 from typing import Any
@@ -49,7 +49,7 @@ def _beat(ws: WorkingSet, job: Job, claim: Claim, command: HeartbeatJob) -> None
 
 
 def renew(ws: WorkingSet, job: Job, claim: Claim, ttl: float | None) -> None:
-    """From now on for `ttl` seconds; without one, for as long as before. A bound claim lives with its session."""
+    """Extend by `ttl` seconds from now; by default as long as before. A bound claim lives with its session."""
     claim.heartbeat_at = ws.now
     if claim.expires_at is not None:
         if ttl is not None:
@@ -72,7 +72,7 @@ def checkpoint_job(ws: WorkingSet, command: CheckpointJob, sources: Sources) -> 
 
 
 def live_claim(ws: WorkingSet, command: LeaseCommand[Any], sources: Sources) -> tuple[Job, Claim]:
-    """The claim that this lease authorises writes for; raises `LeaseLost` where there is none."""
+    """The claim this lease authorises writes to; raises `LeaseLost` if there is none."""
     job = settled(ws, command.job_id, sources)
     if job.claim is None or not same_lease(job.claim.lease_id, command.lease_id):
         raise lease_lost(ws, job, command)
@@ -84,9 +84,9 @@ def same_lease(one: str, other: str) -> bool:
 
 
 def ended_attempt(job: Job, lease_id: str, outcome: Outcome | None = None) -> Attempt | None:
-    """The attempt that this lease was, if it has ended (as `outcome`) and is remembered.
+    """The attempt made under this lease, if it has ended (as `outcome`) and is remembered.
 
-    The newest, if there are several: the lease of a session may claim the same task more than once.
+    The newest, if there are several: a session's lease may claim the same task more than once.
     """
     theirs = (a for a in reversed(read_history(job)) if a.lease_id and same_lease(a.lease_id, lease_id))
     return next((attempt for attempt in theirs if outcome in {None, attempt.how}), None)

@@ -1,4 +1,4 @@
-"""What operators do to all dead jobs that match: to each what they would do to one, a batch at a time."""
+"""Operator calls on all matching dead jobs: what they would do to one, a batch at a time."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -42,7 +42,7 @@ def _change_each(
 
 
 def _names(ws: WorkingSet, command: MatchingCommand, last: str | None) -> list[str]:
-    """Of all jobs that are here: others in the transaction may have brought some that have died in it."""
+    """Among all loaded jobs: other commands in the transaction may have loaded some that died in it."""
     return sorted(
         job_id
         for job_id, job in ws.jobs.items()

@@ -1,4 +1,4 @@
-"""What commands need: the words in which a rule says what has to be loaded for it."""
+"""How a rule declares what must be loaded for its command."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -25,7 +25,7 @@ def _each(field: str, *sets: str) -> Need:
 
 
 def _session(*sets: str) -> Need:
-    """Adds the session that a command names, if it does."""
+    """Adds the session a command names, if any."""
 
     def add(needs: Needs, command: Any) -> None:
         if command.session_id is not None:
@@ -36,7 +36,7 @@ def _session(*sets: str) -> Need:
 
 
 held_job = _each("job_id", "jobs")
-"""Named by whoever has its lease: if they are right it is claimed, and in no line."""
+"""Named by the holder of its lease: if the lease is valid, the job is claimed, and in no line."""
 job_with_documents = _each("job_id", "jobs", "documents_of")
 job_with_session = _each("job_id", "jobs", "documents_of", "beside")
 queue = _each("queue", "queues")
@@ -68,7 +68,7 @@ def _add_line(needs: Needs, queue: str, command: c.ClaimNext | c.ClaimTask) -> N
 
 
 def dead_jobs(needs: Needs, command: c.MatchingCommand) -> None:
-    """One more than it may change tells whether there are more."""
+    """One more than it may change shows whether there are more."""
     count = command.limit + 1 if command.kind is None else MATCHING_MAX
     wanted = dead_jobs_of(command)
     needs.lists[wanted] = needs.lists.get(wanted, 0) + count

@@ -1,4 +1,4 @@
-"""What operators do to jobs that are not theirs. Each call can be repeated, with one event."""
+"""What operators do to other people's jobs. Each call can be repeated, and records one event."""
 
 from octostore.core import views
 from octostore.core.commands import (

@@ -1,4 +1,4 @@
-"""Ending one's own claim. The lease that did it may say so again, and gets the same answer and no second event."""
+"""End one's own claim. The same lease may repeat the call, and gets the same reply without a second event."""
 
 from octostore.core.commands import ReleaseJob, ReleaseLock
 from octostore.core.decide import needs

@@ -1,4 +1,4 @@
-"""Calls that arrive again, late or out of order: each is answered as what it repeats, and does nothing anew."""
+"""Calls that arrive again, late or out of order: each gets the reply of the call it repeats, and changes nothing."""
 
 from collections.abc import Callable
 
@@ -21,7 +21,7 @@ def is_repeat(claim: Claim, command: ClaimJob | ClaimNext | ClaimTask) -> bool:
 
 
 def replay_claim(ws: WorkingSet, job: Job, claim: Claim) -> ClaimReply:
-    """The same claim again. From now on somebody knows of it, so it is not undone any more."""
+    """The same claim again. Someone now knows of it, so it can no longer be undone."""
     if not claim.is_replayed:
         claim.is_replayed = True
         ws.touch_job(job)
@@ -29,19 +29,19 @@ def replay_claim(ws: WorkingSet, job: Job, claim: Claim) -> ClaimReply:
 
 
 def note_replay(ws: WorkingSet, session: Session) -> None:
-    """The same for a session."""
+    """The same session again."""
     if not session.is_replayed:
         session.is_replayed = True
         ws.touch_session(session)
 
 
 def comes_late(number: int | None, newest: int | None) -> bool:
-    """Whether a numbered write is one that was accepted before, or older than that."""
+    """Whether a numbered write was accepted before, or is older than one that was."""
     return number is not None and newest is not None and number <= newest
 
 
 def check_not_ended(ws: WorkingSet, command: ClaimJob | ClaimNext | ClaimTask | OpenSession) -> None:
-    """Raises `LeaseLost` if this request had what it asks for, and that has ended: it must not get it once more."""
+    """Raises `LeaseLost` if this request already had what it asks for and that has ended: it must not get it again."""
     had = what_has_ended(ws, command)
     if had:
         raise _lost(ws, had[-1])
@@ -55,7 +55,7 @@ def what_has_ended(ws: WorkingSet, command: ClaimJob | ClaimNext | ClaimTask | O
 
 
 def _is_what(command: ClaimJob | ClaimNext | ClaimTask | OpenSession) -> Callable[[EndedRequest], bool]:
-    """Whether it is what `command` asks for: a request id may be used once for each job, queue and session."""
+    """Whether it is what `command` asks for: a request id may be used once per job, queue and session."""
     match command:
         case ClaimJob():
             return lambda ended: ended.job_id == command.job_id

@@ -1,4 +1,4 @@
-"""The rules by the commands that they decide, each with what has to be loaded for it."""
+"""The rules by command, each with what must be loaded for it."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -21,7 +21,7 @@ RULES: dict[type[Command[Any]], Rule] = {}
 
 
 def decides(kind: type[Command[Any]], *needs: Need) -> Callable[[Decide], Decide]:
-    """The function below decides commands of this kind, for which `needs` have to be loaded."""
+    """The decorated function decides commands of this type, for which `needs` must be loaded."""
 
     def note(decide: Decide) -> Decide:
         RULES[kind] = Rule(decide, needs)
@@ -31,7 +31,7 @@ def decides(kind: type[Command[Any]], *needs: Need) -> Callable[[Decide], Decide
 
 
 def needs_of(commands: Sequence[AnyCommand]) -> Needs:
-    """What has to be loaded for a batch."""
+    """What must be loaded for a batch."""
     needs = Needs()
     for command in commands:
         for add in RULES[type(command)].needs:
@@ -39,9 +39,9 @@ def needs_of(commands: Sequence[AnyCommand]) -> Needs:
         if command.permit is not None:
             needs.tokens.add(command.permit.token_id)
     for line in needs.lines.values():
-        # A command that names a job, and does not hold it, may take it from the front of the line before others look.
+        # A command that names a job it does not hold may take it from the front of the line before others look.
         line.count += len(needs.documents_of)
     if needs.lists:
-        # As above; and others with a list may change the same jobs before.
+        # As above; and other commands with a list may change the same jobs first.
         needs.lists = dict.fromkeys(needs.lists, sum(needs.lists.values()) + len(needs.documents_of))
     return needs

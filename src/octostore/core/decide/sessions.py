@@ -45,7 +45,7 @@ def open_session(ws: WorkingSet, command: OpenSession, sources: Sources) -> Sess
 
 
 def own_session(ws: WorkingSet, command: OpenSession, sources: Sources) -> Session | None:
-    """The session of that id as it truly stands, if there is one."""
+    """The session with that id as of now, if it exists."""
     known = ws.session(key_in(command))
     if known is not None:
         settle_session(ws, known, sources)
@@ -68,7 +68,7 @@ def _check_count(ws: WorkingSet, command: OpenSession) -> None:
 
 
 def begin_session(ws: WorkingSet, command: OpenSession, sources: Sources, phase: Phase | None = None) -> Session:
-    """A new session, or one that goes on: after it has ended, or handed over with its claims."""
+    """A new session, or one that continues: after it ended, or handed over with its claims."""
     key = key_in(command)
     before = ws.session(key)
     if before is None or before.status != "open":
@@ -127,12 +127,12 @@ def _claims_of(ws: WorkingSet, session: Session) -> list[tuple[Job, Claim]]:
 
 
 def _stops_of(ws: WorkingSet, session: Session, actor: str) -> dict[str, StopView]:
-    told = {
+    news = {
         job.job_id: tell_to_stop(ws, job, claim, actor)
         for job, claim in _claims_of(ws, session)
         if claim.stop_request is not None
     }
-    return {job_id: stop for job_id, stop in told.items() if stop is not None}
+    return {job_id: stop for job_id, stop in news.items() if stop is not None}
 
 
 @decides(SaveSession, needs.session)
@@ -183,7 +183,7 @@ def end_session(ws: WorkingSet, session: Session, actor: str, sources: Sources, 
 
 
 def open_session_of(ws: WorkingSet, command: NamesSession) -> Session:
-    """The live session that a claim is to be bound to."""
+    """The live session that a claim will be bound to."""
     session = ws.session(key_in(command))
     if session is None:
         raise no_such_session(key_in(command))
@@ -193,7 +193,7 @@ def open_session_of(ws: WorkingSet, command: NamesSession) -> Session:
 
 
 def held_session(ws: WorkingSet, command: _Write, sources: Sources) -> Session:
-    """The live session that the command may write to."""
+    """The live session the command may write to."""
     session = ws.session(key_in(command))
     if session is None or not (may_write(session, command) or session.principal == command.principal):
         raise no_such_session(key_in(command))

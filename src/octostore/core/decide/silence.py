@@ -1,4 +1,4 @@
-"""Liveness is not progress: owners that heartbeat, and report nothing for longer than they may."""
+"""Liveness is not progress: owners that send heartbeats but report nothing for too long."""
 
 from octostore.core.beats import is_stuck
 from octostore.core.events import Stuck
@@ -7,7 +7,7 @@ from octostore.core.working_set import WorkingSet
 
 
 def note_progress(ws: WorkingSet, claim: Claim) -> bool:
-    """The owner has reported something. Whether that is kept: it is where somebody asked for it."""
+    """The owner has reported progress. Returns whether the moment is stored: only if a `max_silence` was set."""
     if claim.max_silence_ms is None:
         return False
     claim.last_progress_at = ws.now
@@ -15,7 +15,7 @@ def note_progress(ws: WorkingSet, claim: Claim) -> bool:
 
 
 def tell_if_stuck(ws: WorkingSet, job: Job, claim: Claim) -> bool:
-    """Whether it is. Written down by the heartbeats of that very owner, once until it reports something again."""
+    """Whether it is. Recorded by the owner's own heartbeats, once until it reports progress again."""
     since = claim.last_progress_at
     if claim.max_silence_ms is None or since is None or not is_stuck(claim, ws.now):
         return False

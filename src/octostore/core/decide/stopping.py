@@ -1,4 +1,4 @@
-"""Asking an owner to stop. It is told with its next heartbeat, and what it does about that is its own affair."""
+"""Ask an owner to stop. It learns this with its next heartbeat, and decides what to do."""
 
 from octostore.core import views
 from octostore.core.events import StopDelivered, StopRequested
@@ -10,7 +10,7 @@ from octostore.core.working_set import WorkingSet
 def ask_to_stop(
     ws: WorkingSet, job: Job, claim: Claim, actor: str, reason: str | None, *, cancels: bool = False
 ) -> None:
-    """Asking again changes nothing, unless the job is to be cancelled now, too."""
+    """Asking again changes nothing, unless the job must now be cancelled as well."""
     asked = read_stop_request(claim)
     if asked is None or (cancels and not asked.cancels):
         details = StopRequested(claim.owner, claim.fencing_token, reason, cancels)
@@ -18,13 +18,13 @@ def ask_to_stop(
 
 
 def ask_next_owner(ws: WorkingSet, job: Job, asked: StopRequest | None) -> None:
-    """Whoever the job is handed over to is to stop as its last owner was."""
+    """The agent that a session is handed over to must stop as well, like the last owner."""
     if asked is not None and job.claim is not None:
         ask_to_stop(ws, job, job.claim, asked.by, asked.reason, cancels=asked.cancels)
 
 
 def tell_to_stop(ws: WorkingSet, job: Job, claim: Claim, actor: str) -> StopView | None:
-    """What the owner, who is answered now, is asked. The first time is written down."""
+    """The stop request for the owner that is getting a reply now. The first delivery is recorded."""
     asked = read_stop_request(claim)
     if asked is not None and asked.delivered_at is None:
         details = StopDelivered(claim.owner, claim.fencing_token, asked.at)

@@ -54,13 +54,13 @@ def claim_task(ws: WorkingSet, command: ClaimTask, sources: Sources) -> ClaimRep
     if _task_at_hand(ws, command) is None:
         if _first_task(ws, command) is None:
             return _nothing_to_do(ws, command)
-        check_count(ws, command)  # before anything has happened
+        check_count(ws, command)  # before anything changes
     phase = phase_with_task(session.phase if session else "idle")
     return _claim_within(ws, begin_session(ws, opening, sources, phase), command, sources, replayed=False)
 
 
 def _claim_in_open_session(ws: WorkingSet, command: ClaimTask, sources: Sources) -> ClaimReply:
-    """For the one who has the session: its next task, or `held` about the one that it has."""
+    """For the holder of the session: its next task, or `held` with the one it has."""
     session = held_session(ws, command, sources)
     at_hand = _any_task_of(ws, session)
     if at_hand is not None and at_hand.claim is not None and is_repeated_claim(at_hand.claim, command):
@@ -83,20 +83,20 @@ def _claim_within(
         if first is None:
             return _nothing_to_do(ws, command)
         reply = grant(ws, first, command, sources)
-    told = opened(ws, session, sources, replayed=replayed)
-    others = [task for task in told.in_flight if task.job_id != reply.job_id]
-    return msgspec.structs.replace(reply, session=msgspec.structs.replace(told, in_flight=others))
+    reply = opened(ws, session, sources, replayed=replayed)
+    others = [task for task in reply.in_flight if task.job_id != reply.job_id]
+    return msgspec.structs.replace(reply, session=msgspec.structs.replace(reply, in_flight=others))
 
 
 def _task_at_hand(ws: WorkingSet, command: ClaimTask) -> Job | None:
-    """The one that the session has: it was handed over with it, or its claim is repeated."""
+    """The session's current task: it was handed over with the session, or its claim is being repeated."""
     return next((job for job in ws.claims_of(key_in(command)) if job.queue in command.queues), None)
 
 
 def _first_task(ws: WorkingSet, command: ClaimTask) -> Job | None:
-    """What the session lost, if that can be claimed again, so that it goes on where it was; else the first in line.
+    """What the session lost, if it can be claimed again, so that it continues where it was; else the first in line.
 
-    None for one that has a task, be it of another queue: it runs one at a time.
+    None if the session has a task, even from another queue: it runs one at a time.
     """
     session = ws.session(key_in(command))
     if session is not None and _any_task_of(ws, session) is not None:
@@ -111,12 +111,12 @@ def _first_task(ws: WorkingSet, command: ClaimTask) -> Job | None:
 
 
 def _any_task_of(ws: WorkingSet, session: Session) -> Job | None:
-    """The task that the session has, of whichever queue."""
+    """The session's current task, from any queue."""
     return next((job for job in ws.claims_of(session.session_id) if _is_task_of(session, job)), None)
 
 
 def _is_task_of(session: Session, job: Job) -> bool:
-    """As opposed to what was claimed by name, and only bound to it."""
+    """Claimed as its task, not claimed by name and merely bound to it."""
     return job.is_enqueued and job.claim is not None and same_lease(job.claim.lease_id, session.lease_id)
 
 
@@ -142,9 +142,9 @@ def release_task(ws: WorkingSet, command: ReleaseTask, sources: Sources) -> Rele
 
 
 def free_session(ws: WorkingSet, job: Job, claim: Claim, actor: str, sources: Sources) -> None:
-    """The one that came with a task, when somebody has taken that away: whoever has both only heartbeats for it.
+    """Free a session whose task was taken away: its owner only sends heartbeats for that task.
 
-    Not if anything else is bound to it, which would be lost, too.
+    Not if other claims are bound to it, which would be lost too.
     """
     session = None if claim.session_id is None else ws.session(claim.session_id)
     if session is None or not job.is_enqueued or not same_lease(claim.lease_id, session.lease_id):

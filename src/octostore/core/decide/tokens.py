@@ -1,4 +1,4 @@
-"""Tokens: who may act on a store that is shared through a server. Their secrets never get here, only digests."""
+"""Tokens: who may act on a store that a server shares. Their secrets never arrive here, only digests."""
 
 from hmac import compare_digest
 
@@ -60,7 +60,7 @@ def _is_as_asked(token: Token, command: CreateToken) -> bool:
 
 
 def _check_is_new(ws: WorkingSet, command: CreateToken | RotateToken) -> None:
-    """A secret says who somebody is, so it can be that of one token only."""
+    """A secret identifies one principal, so only one token can have it."""
     if any(token is not None and compare_digest(token.digest, command.digest) for token in ws.tokens.values()):
         raise Conflict("another token already has this secret")
 

@@ -1,4 +1,4 @@
-"""Taking back what was answered to nobody. The store decides it, because only the store knows who else was told."""
+"""Undo a reply that reached nobody. The store decides, because only it knows who else received it."""
 
 from octostore.core.commands import Undo
 from octostore.core.decide import needs
@@ -43,7 +43,7 @@ def _undo_session(ws: WorkingSet, session_id: SessionKey, command: Undo, sources
     if session.status != "open":
         return session.status == "closed"
     jobs = list(ws.claims_of(session_id))
-    # One that was handed over was there before this answer, with claims that their owner was at work on.
+    # A session that was handed over existed before this reply, with claims their owner was working on.
     was_handed_over = session.giver_lease_id is not None
     is_in_use = session.is_replayed or session.heartbeat_at > session.opened_at or session.save_number is not None
     if is_in_use or was_handed_over or any(_is_known(job.claim, session) for job in jobs):
@@ -57,11 +57,11 @@ def _undo_session(ws: WorkingSet, session_id: SessionKey, command: Undo, sources
 
 
 def _is_known(claim: Claim | None, session: Session) -> bool:
-    """Whether somebody may rely on it: it has a lease of its own, or is in use."""
+    """Whether someone may rely on it: it has its own lease, or is in use."""
     return claim is not None and (_is_in_use(claim) or not same_lease(claim.lease_id, session.lease_id))
 
 
 def _is_in_use(claim: Claim) -> bool:
-    """Whether somebody knows of it: it was told more than once, or written to."""
+    """Whether someone knows of it: it was returned more than once, or written to."""
     has_beaten = claim.heartbeat_at > claim.claimed_at or claim.heartbeat_number is not None
     return claim.is_replayed or has_beaten or claim.progress is not None or claim.checkpoint_number is not None
