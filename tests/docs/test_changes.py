@@ -30,8 +30,8 @@ A_COMMAND: Edits = {
             "def _known(",
             (
                 "@decides(InspectJob, needs.job_with_documents)\n"
-                "def inspect_job(ws: WorkingSet, command: InspectJob, given: Sources) -> JobView:\n"
-                "    return views.job_view(ws, _known(ws, command.job_id, given))\n\n\n"
+                "def inspect_job(ws: WorkingSet, command: InspectJob, sources: Sources) -> JobView:\n"
+                "    return views.job_view(ws, _known(ws, command.job_id, sources))\n\n\n"
                 "def _known("
             ),
         ),
@@ -48,13 +48,13 @@ A_COMMAND: Edits = {
     ],
     "client/operating.py": [
         (
-            "    @executed\n    def force_release(",
+            "    @command_method\n    def force_release(",
             (
-                "    @executed\n"
+                "    @command_method\n"
                 "    def inspect(self, job_id: str, *, reason: str | None = None) -> c.InspectJob:\n"
                 '        """See how a job stands. For operators."""\n'
                 "        return c.InspectJob(job_id=job_id, reason=reason)\n\n"
-                "    @executed\n    def force_release("
+                "    @command_method\n    def force_release("
             ),
         )
     ],

@@ -130,8 +130,8 @@ def test_an_owner_is_one_line_of_text(bad: Any) -> None:
     [
         ("two\nlines", r"control characters or line breaks, like '\\n'"),
         ("ann\u202e", r"invisible or bidirectional control characters, like U\+202E \(RIGHT-TO-LEFT OVERRIDE\)"),
-        ("a\u200bnn", r"such as U\+200B \(ZERO WIDTH SPACE\)"),
-        ("private \ue000", r"such as U\+E000$"),
+        ("a\u200bnn", r"like U\+200B \(ZERO WIDTH SPACE\)"),
+        ("private \ue000", r"like U\+E000$"),
     ],
 )
 def test_a_character_that_cannot_be_seen_is_named(bad: str, said: str) -> None:

@@ -83,9 +83,9 @@ def _claim_within(
         if first is None:
             return _nothing_to_do(ws, command)
         reply = grant(ws, first, command, sources)
-    reply = opened(ws, session, sources, replayed=replayed)
-    others = [task for task in reply.in_flight if task.job_id != reply.job_id]
-    return msgspec.structs.replace(reply, session=msgspec.structs.replace(reply, in_flight=others))
+    resumed = opened(ws, session, sources, replayed=replayed)
+    others = [task for task in resumed.in_flight if task.job_id != reply.job_id]
+    return msgspec.structs.replace(reply, session=msgspec.structs.replace(resumed, in_flight=others))
 
 
 def _task_at_hand(ws: WorkingSet, command: ClaimTask) -> Job | None:
