@@ -1,4 +1,4 @@
-# Every target sets up what it needs in .venv, from a bare clone: with uv where there is one, with pip otherwise.
+# Every target sets up what it needs in .venv, from a bare clone: with uv if it is installed, otherwise with pip.
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -6,29 +6,37 @@ READY := .venv/.ready
 # The tests start hundreds of processes, each of which would compile everything again.
 unexport PYTHONDONTWRITEBYTECODE
 BENCH_READY := .venv/.bench-ready
+RELEASE_READY := .venv/.release-ready
 COLLECTED := .venv/.collected
 
 .DEFAULT_GOAL := help
 
 .PHONY: help
 help: ## what can be made
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(READY): pyproject.toml
+# $(call set-up,EXTRA): the versions of uv.lock with uv, the newest with pip. uv keeps uv.lock in step with pyproject.toml.
+define set-up
 	@if command -v uv >/dev/null 2>&1; then \
-		uv venv --quiet --allow-existing --python '>=3.11' .venv && uv pip install --quiet --python $(BIN)/python -e '.[dev]'; \
+		echo "Setting up .venv with uv ($(1)): seconds, or a minute the first time"; \
+		uv sync --quiet --inexact --extra $(1); \
 	else \
-		$(PYTHON) -m venv .venv && $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'; \
+		echo "Setting up .venv with pip ($(1)): about a minute"; \
+		$(PYTHON) -m venv .venv && $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$(1)]'; \
 	fi
+endef
+
+$(READY): pyproject.toml $(wildcard uv.lock)
+	$(call set-up,dev)
 	@touch $(READY)
 
 $(BENCH_READY): $(READY)
-	@if command -v uv >/dev/null 2>&1; then \
-		uv pip install --quiet --python $(BIN)/python -e '.[bench]'; \
-	else \
-		$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'; \
-	fi
+	$(call set-up,bench)
 	@touch $(BENCH_READY)
+
+$(RELEASE_READY): $(READY)
+	$(call set-up,release)
+	@touch $(RELEASE_READY)
 
 .PHONY: install
 install: $(READY) ## the library and its tools, in .venv
@@ -61,6 +69,11 @@ lint: $(READY) ## formatting, lint, types and layers
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/deptry src
+
+.PHONY: lock
+lock: $(READY) ## bring uv.lock in step with pyproject.toml; UPGRADE=1 takes the newest versions
+	$(BIN)/uv lock $(if $(UPGRADE),--upgrade)
 
 .PHONY: docs
 docs: $(READY) ## the documentation site, in build/site, with every link checked

@@ -192,6 +192,8 @@ def _supervision() -> Check:
 
 def _mcp() -> Check:
     if find_spec("aiohttp") is None:
-        finding = "can serve a file or a database to agents; to serve a server's URL, install octostore[mcp]"
-        return Check(name="mcp", finding=finding)
+        from octostore.extras import how_to_add  # noqa: PLC0415
+
+        finding = "can serve a file or a database to agents; to serve a server's URL, it needs aiohttp"
+        return Check(name="mcp", finding=finding, advice=f"run: {how_to_add('mcp')}")
     return Check(name="mcp", finding="can serve agents")

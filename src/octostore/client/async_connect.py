@@ -1,5 +1,7 @@
 """`connect()` for asyncio, by itself because asyncio takes long to import."""
 
+from importlib.util import find_spec
+
 from octostore.client.async_embedded import AsyncEmbeddedPort
 from octostore.client.async_store import AsyncOctoStore
 from octostore.client.connect import refuse_token
@@ -18,14 +20,22 @@ async def connect_async(
     retry: RetryPolicy | None = None,
     allow_clear_text: bool = False,
 ) -> AsyncOctoStore:
-    """`connect()` for asyncio: the same methods, awaited. Servers need the extra `octostore[async]`."""
+    """`connect()` for asyncio: the same methods, awaited. Servers need the extra `async`."""
     url = chosen_url(url)
+    require_client(url, "async")
     if not is_server(url):
         refuse_token(token)
         return AsyncOctoStore(AsyncEmbeddedPort(await in_thread(open_store, url, retry)))
-    try:
-        # Here, because only those who use it have it installed.
-        from octostore.client.http.async_port import AsyncHttpPort  # noqa: PLC0415
-    except ImportError:
-        raise InvalidInput("url", "names a server, which needs aiohttp for asyncio: install octostore[async]") from None
+    # Here, because only the extras bring what it imports.
+    from octostore.client.http.async_port import AsyncHttpPort  # noqa: PLC0415
+
     return AsyncOctoStore(AsyncHttpPort(*find_server(url, token, retry, allow_clear_text=allow_clear_text)))
+
+
+def require_client(url: str | None, extra: str) -> None:
+    """Raise `InvalidInput` if `url` names a server and what asyncio needs for that is missing: `extra` brings it."""
+    if is_server(url) and find_spec("aiohttp") is None:
+        from octostore.extras import how_to_add  # noqa: PLC0415
+
+        problem = f"names a server, which needs aiohttp; to install it: {how_to_add(extra)}"
+        raise InvalidInput("url", problem)

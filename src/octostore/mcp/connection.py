@@ -3,11 +3,12 @@
 import asyncio
 from typing import NamedTuple
 
-from octostore.client.async_connect import connect_async
+from octostore.client.async_connect import connect_async, require_client
 from octostore.client.async_store import AsyncOctoStore
 from octostore.mcp.claims import Claims
 from octostore.mcp.sessions import Sessions
 from octostore.mcp.silence import Silence
+from octostore.stores.opening import chosen_url
 
 
 class Connection:
@@ -21,6 +22,7 @@ class Connection:
     async def store(self) -> AsyncOctoStore:
         async with self._opening:
             if self._store is None:
+                require_client(chosen_url(self._url), "mcp")
                 self._store = await connect_async(self._url)
             return self._store
 

@@ -70,8 +70,10 @@ def _find_postgres(url: str) -> Where:
         from octostore.stores.postgres.backend import PostgresBackend  # noqa: PLC0415
         from octostore.stores.postgres.connection import parse_address  # noqa: PLC0415
     except ImportError:
+        from octostore.extras import how_to_add  # noqa: PLC0415
+
         raise InvalidInput(
-            "url", "names a PostgreSQL database, which needs psycopg: install octostore[postgres]"
+            "url", f"names a PostgreSQL database, which needs psycopg; to install it: {how_to_add('postgres')}"
         ) from None
     address = parse_address(url)
     # The time is the database's, and arrives with the counters.

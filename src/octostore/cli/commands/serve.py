@@ -107,7 +107,9 @@ def run(arguments: Arguments, context: Context) -> None:
     try:
         from octostore.server import listen  # noqa: PLC0415  # those who only call a server need not have it
     except ImportError as missing:
-        raise InvalidInput("serve", f"needs {missing.name}: install octostore[server]") from None
+        from octostore.extras import how_to_add  # noqa: PLC0415
+
+        raise InvalidInput("serve", f"needs {missing.name}; to install it: {how_to_add('server')}") from None
     given = {name: value for name, value in vars(arguments).items() if name in Settings.__struct_fields__}
     named = os.environ.get(TOKENS_FILE_VARIABLE)
     given["tokens_file"] = arguments.tokens_file or (Path(named) if named else None)

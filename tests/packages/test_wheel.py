@@ -1,0 +1,189 @@
+"""The built wheel alone, with each extra and without any: what works, and what to type if something is missing."""
+
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.postgres import new_schema
+from tests.support.processes import ROOT
+from tests.support.server import ServerProcess
+from tests.support.wheels import Installed, build, run_checked
+
+NOT_FOR_USERS = {"bench", "dev", "docs", "release"}
+DECLARED = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+EXTRAS = sorted(DECLARED.keys() - NOT_FOR_USERS)
+BAD_INPUT = 64
+LIST_ASYNC = """
+import asyncio, octostore, sys
+async def main():
+    try:
+        async with await octostore.connect_async() as store:
+            print((await store.list_jobs()).jobs)
+    except octostore.InvalidInput as error:
+        print(error)
+asyncio.run(main())
+"""
+
+pytestmark = pytest.mark.xdist_group("wheel")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    (wheel,) = build(tmp_path_factory.mktemp("dist"), "wheel")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    installed = Installed(tmp_path_factory.mktemp("wheel") / "env")
+    installed.make("--no-index", "--no-deps", wheel, has_pip=False)
+    return installed
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    with ServerProcess(tmp_path_factory.mktemp("server")) as server:
+        yield server
+
+
+# What is in it
+
+
+def test_it_contains_the_package_its_types_and_nothing_else(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    assert {name.split("/")[0].partition("-")[0] for name in names} == {"octostore"}
+    assert "octostore/py.typed" in names
+    assert not [name for name in names if "__pycache__" in name]
+    sources = {path for path in (ROOT / "src").rglob("*") if path.is_file() and path.suffix != ".pyc"}
+    assert {str(path.relative_to(ROOT / "src")) for path in sources} <= set(names)
+
+
+# Without a network: only what the wheel declares can be imported, but from the environment of the tests
+
+
+def test_nothing_comes_from_the_source_tree(installed: Installed) -> None:
+    installed.add_copies()
+    assert installed.python_prints("import octostore; print(octostore.__file__)").startswith(str(installed.folder))
+    assert str(ROOT) not in installed.python_prints("import sys; print(sys.path)")
+
+
+def test_the_demo(installed: Installed) -> None:
+    installed.add_copies()
+    check_demo(installed)
+
+
+@pytest.mark.parametrize("extras", [(), *((extra,) for extra in EXTRAS), tuple(EXTRAS)], ids="+".join)
+def test_with_each_extra_and_without(extras: tuple[str, ...], installed: Installed, server: ServerProcess) -> None:
+    installed.add_copies(*extras)
+    check_extras(installed, set(extras), server)
+
+
+def test_commands_without_an_extra(installed: Installed) -> None:
+    installed.add_copies()
+    check_commands(installed)
+
+
+# With a network
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("extra", ["", *EXTRAS])
+def test_installed_from_the_index(extra: str, wheel: Path, server: ServerProcess, tmp_path: Path) -> None:
+    installed = Installed(tmp_path / "env")
+    installed.make(f"{wheel}[{extra}]" if extra else wheel)
+    check_demo(installed)
+    check_commands(installed)
+    check_extras(installed, {extra}, server)
+
+
+@pytest.mark.slow
+def test_typing_what_the_message_says_is_enough(wheel: Path, tmp_path: Path) -> None:
+    installed = Installed(tmp_path / "env")
+    installed.make(wheel)
+    refused = installed.run("serve", "--json")
+    assert refused.returncode == BAD_INPUT
+    subprocess.run(
+        command_in(refused.stdout + refused.stderr), check=True, capture_output=True, env=installed.environment
+    )
+    with installed.serving():
+        pass
+
+
+# Types
+
+
+@pytest.mark.slow
+def test_a_program_that_uses_it_passes_mypy_strict(installed: Installed, tmp_path: Path) -> None:
+    """Both that the wheel says it has types, and that the public names have them."""
+    installed.add_copies(*EXTRAS)
+    shutil.copy(ROOT / "tests" / "packages" / "consumer.py", tmp_path)
+    options = ("--strict", "--python-executable", installed.python, "--cache-dir", tmp_path / "cache")
+    run_checked(sys.executable, "-m", "mypy", *options, tmp_path / "consumer.py")
+
+
+# How
+
+
+def check_demo(installed: Installed) -> None:
+    done = installed.run("demo")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "took over" in done.stdout
+
+
+def check_commands(installed: Installed) -> None:
+    """`run`, `work` and `mcp` on a file need no extra."""
+    ran = installed.run("run", "job", "--", "echo", "it ran")
+    assert (ran.returncode, ran.stdout) == (0, "it ran\n"), ran.stderr
+    assert installed.run("enqueue", "build", "--queue", "builds").returncode == 0
+    worked = installed.run("work", "builds", "--until-empty", "--", "mkdir", "it-worked")
+    assert worked.returncode == 0, worked.stderr
+    (installed.home / "it-worked").rmdir()
+    assert not installed.mcp().get("isError")
+
+
+def check_extras(installed: Installed, extras: set[str], server: ServerProcess) -> None:
+    if "server" in extras:
+        with installed.serving():
+            pass
+    else:
+        done = installed.run("serve", "--port", "1")
+        assert_says(done.returncode, done.stderr, "server", installed)
+
+    url = new_schema() if "postgres" in extras else "postgresql://octostore@db.example.org/jobs"
+    done = installed.run("run", "job", "--", "true", OCTOSTORE_URL=url)
+    if "postgres" in extras:
+        assert done.returncode == 0, done.stderr
+    else:
+        assert_says(done.returncode, done.stderr, "postgres", installed)
+
+    at_server = {"OCTOSTORE_URL": server.url, "OCTOSTORE_TOKEN": server.token}
+    printed = installed.python_prints(LIST_ASYNC, **at_server)
+    if extras & {"async", "mcp"}:
+        assert not installed.mcp(**at_server).get("isError")
+        assert printed.startswith("["), printed
+    else:
+        done = installed.run("mcp", given="", **at_server)
+        assert_says(done.returncode, done.stderr, "mcp", installed)
+        assert_says(BAD_INPUT, printed, "async", installed)
+
+
+def assert_says(code: int, text: str, extra: str, installed: Installed) -> None:
+    assert code == BAD_INPUT, text
+    command = command_in(text)
+    assert str(installed.python) in command
+    assert command[-1].endswith(f".whl[{extra}]")
+    assert Path(command[-1].removesuffix(f"[{extra}]")).is_file()
+
+
+def command_in(text: str) -> list[str]:
+    """The command that a message ends with."""
+    line = next(line for line in text.splitlines() if "to install it: " in line)
+    return shlex.split(line.partition("to install it: ")[2])
