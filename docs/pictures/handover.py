@@ -1,4 +1,4 @@
-"""A living session is handed over: who has the lease, and which claim the task has."""
+"""A live session is handed over: who has the lease, and which claim the task has."""
 
 from docs.pictures.canvas import Canvas
 from docs.pictures.stage import Stage
@@ -15,13 +15,13 @@ def handover() -> Canvas:
     moments = sorted([*moments, refusal], key=lambda moment: moment.at)
     words = " ".join(f"At {moment.at:g} seconds, {moment.text}." for moment in moments)
     canvas = Canvas("A session is handed over", f"A timeline of a session that home hands over to work. {words}")
-    canvas.heading(28, "A hand-over: the task has an owner all the time", f"TTL {TTL} s, which begins anew with it")
+    canvas.heading(28, "A hand-over leaves no gap", f"TTL {TTL} s; the hand-over starts it again")
     draw_timeline(canvas, 46, seconds=50, step=10, bars=bars, moments=moments)
     return canvas
 
 
 def _hand_over(stage: Stage) -> Moment:
-    """What home is told when it writes after it has handed over."""
+    """What home gets if it writes after the hand-over."""
     do = stage.orchestrator
     do.enqueue_task("proofread", task_id="proofread", session_id="book")
     _, task_id, old = stage.claim("book", "home", TTL)
@@ -34,10 +34,10 @@ def _hand_over(stage: Stage) -> Moment:
     try:
         do.heartbeat("book", old)
     except LeaseLost as lost:
-        text = f"a heartbeat of home comes too late, and is refused: {type(lost).__name__}"
+        text = f"a late heartbeat from home is refused: {type(lost).__name__}"
         refusal = Moment("home", stage.now, "red", text)
     else:
-        raise AssertionError("a lease that was given away is dead")
+        raise AssertionError("the old lease should have ended")
     stage.now = 27
     _, task_id, new = stage.claim("book", "work", TTL)
     stage.now = 44
@@ -54,17 +54,17 @@ def _seen(stage: Stage) -> tuple[list[Bar], list[Moment]]:
         at, data, agent = stage.seconds(event.at), event.data, event.agent or ""
         if event.type == "session_opened":
             if data.get("resumed"):
-                bars.append(Bar(agent, offered_at, at, "amber", ["is offered it", "offered"]))
+                bars.append(Bar(agent, offered_at, at, "amber", ["can accept it", "offered"]))
                 moments.append(
-                    Moment(agent, at, "green", f"{agent} takes it, and gets a lease of its own for session and task")
+                    Moment(agent, at, "green", f"{agent} accepts, and gets its own lease for session and task")
                 )
             else:
-                moments.append(Moment(agent, at, "blue", f"{agent} acquires the session with its task"))
+                moments.append(Moment(agent, at, "blue", f"{agent} claims the session and its task"))
             since = at
         elif event.type == "session_handed_over":
             bars.append(Bar(agent, since, at, "blue", ["has the lease"]))
             offered_at = at
-            text = f'{agent} hands over to {data["to_agent"]}, with the note "{data["note"]}": its lease is dead now'
+            text = f'{agent} hands over to {data["to_agent"]}, with the note "{data["note"]}"; its own lease ends'
             moments.append(Moment(agent, at, "blue", text))
         elif event.type == "session_closed":
             bars.append(Bar(agent, since, at, "green", ["has the lease"]))
@@ -78,7 +78,7 @@ def _seen(stage: Stage) -> tuple[list[Bar], list[Moment]]:
                         "task",
                         at,
                         "green",
-                        f"{agent} is done with it, in attempt {data['attempt']}: a hand-over is none",
+                        f"{agent} finishes it, in attempt {data['attempt']}: a hand-over does not count as one",
                     )
                 )
             else:
@@ -87,7 +87,7 @@ def _seen(stage: Stage) -> tuple[list[Bar], list[Moment]]:
                         "task",
                         at,
                         "quiet",
-                        f"the claim ends as {event.type} ({event.reason}), and begins anew: a higher token",
+                        f"the claim ends as {event.type} ({event.reason}), and a new one begins, with a higher token",
                     )
                 )
     return [*bars, *claims], moments

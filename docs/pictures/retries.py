@@ -17,7 +17,7 @@ def retries() -> Canvas:
         bars, moments = _seen(stage)
     policy = RetryPolicy()
     rule = (
-        f"{policy.base_ms / 1_000:g} s after the first failure, {policy.factor:g} times as long after each, "
+        f"{policy.base_ms / 1_000:g} s after the first failure, {policy.factor:g} times as long after each one, "
         f"at most {policy.cap_ms / 60_000:g} min, shortened by up to {policy.jitter * 100:g} % at random"
     )
     words = " ".join(f"At {moment.at:g} seconds, {moment.text}." for moment in moments)
@@ -25,7 +25,7 @@ def retries() -> Canvas:
         "Retries, from the first failure to a dead letter",
         f"A timeline of a task with {ATTEMPTS} attempts. Waits: {rule}. {words}",
     )
-    canvas.text(20, 28, "Failures are retried, and what is exhausted waits for a person", size=15, bold=True)
+    canvas.text(20, 28, "Failed tasks are retried; dead letters wait for a person", size=15, bold=True)
     canvas.text(20, 50, f"Waits: {rule}", size=12, tone="quiet")
     draw_timeline(canvas, 64, seconds=70, step=10, bars=bars, moments=moments)
     return canvas
@@ -77,9 +77,9 @@ def _seen(stage: Stage) -> tuple[list[Bar], list[Moment]]:
             text = f"attempt {attempt}: {event.type}" + (f" ({why})" if why else "")
             if data["status"] == "queued":
                 bars.append(Bar("waits", end, end + waits, "plain", [f"{waits:.1f} s", f"{waits:.1f}"]))
-                text += f"; it waits for {waits:.1f} s"
+                text += f"; the next in {waits:.1f} s"
             elif data["status"] == "dead":
-                dead_since, text = end, f"{text}; there is none left, so it is dead"
+                dead_since, text = end, f"{text}; none left, so the task is dead"
             moments.append(Moment("runs", end, tone, text))
         elif event.type == "requeued":
             bars.append(Bar("dead", dead_since, at, "quiet", []))

@@ -1,4 +1,4 @@
-"""The life of a session that is lost and resumed; and which phase may follow on which, from the rules themselves."""
+"""The life of a session that is lost and resumed; and which phase may follow which, from the rules themselves."""
 
 import json
 from typing import get_args
@@ -57,7 +57,7 @@ def session_life() -> Canvas:
         f"A timeline of a session with a TTL of {TTL} seconds. {words} Below it, the phases as a state machine. "
         + " ".join(f"From {phase} it can go to {_listed(after)}." for phase, after in NEXT.items()),
     )
-    canvas.heading(28, "A session outlives its agent", f"TTL {TTL} s; the small lines are heartbeats")
+    canvas.heading(28, "A session outlives its agent", f"TTL {TTL} s; the small lines are heartbeats; home is killed after its second")
     ticks = [Tick(agent, at) for agent, beats in BEATS.items() for at in beats]
     bottom = draw_timeline(canvas, 46, seconds=85, step=10, bars=bars, moments=moments, ticks=ticks)
     canvas.heading(
@@ -85,25 +85,25 @@ def _lost_and_resumed(stage: Stage) -> tuple[list[Bar], list[Moment]]:
         do.heartbeat("book", token)
     stage.now = 78
     do.release_task("book", task_id, token)
-    told = {
-        "session_opened": "{agent} acquires the session, and gets its task",
-        "session_saved": "{agent} has saved a checkpoint and its state (next: chapter 4), and is executing",
-        "session_expired": "{agent} was killed after its last heartbeat: the session is nobody's now, and its task too",
-        "session_closed": "{agent} has done the task; the session is free, and what it knows stays",
+    texts = {
+        "session_opened": "{agent} claims the session and its task",
+        "session_saved": "{agent} saves a checkpoint and its state (next: chapter 4); its phase is executing",
+        "session_expired": "the TTL of {agent} has passed without a heartbeat: session and task are free",
+        "session_closed": "{agent} finishes the task; the session is closed, and its context stays",
     }
     resumed = (
-        f"work resumes it, with the checkpoint {json.dumps(claim.checkpoint)}, "
-        f"the state ({claim.phase}, turn {claim.context['turn']}) and what has happened since"
+        f"work takes over, with the checkpoint {json.dumps(claim.checkpoint)}, "
+        f"the state ({claim.phase}, turn {claim.context['turn']}) and the events since then"
     )
     bars, moments, phases = [], [], [(0.0, "idle")]
     opened_at = 0.0
     for event in stage.events():
         at = stage.seconds(event.at)
-        if event.type in told:
+        if event.type in texts:
             lost = event.type == "session_expired"
             when = stage.seconds(event.data["ended_at"]) if lost else at
             tone = "red" if lost else {"home": "blue", "work": "green"}[event.agent or ""]
-            text = resumed if event.data.get("resumed") else told[event.type].format(agent=event.agent)
+            text = resumed if event.data.get("resumed") else texts[event.type].format(agent=event.agent)
             moments.append(Moment(event.agent or "", when, tone, text))
         if event.type == "session_opened":
             opened_at = at
@@ -112,7 +112,7 @@ def _lost_and_resumed(stage: Stage) -> tuple[list[Bar], list[Moment]]:
         elif event.type == "session_expired":
             last, end = stage.seconds(event.data["heartbeat_at"]), stage.seconds(event.data["ended_at"])
             bars.append(Bar("home", opened_at, last, "blue", ["has the session"]))
-            bars.append(Bar("home", last, end, "amber", ["no heartbeat, and nobody takes it"]))
+            bars.append(Bar("home", last, end, "amber", ["no heartbeat; the lease still holds", "no heartbeat"]))
         if event.data.get("phase"):
             phases.append((at, event.data["phase"]))
     ends = [at for at, _ in phases[1:]] + [85.0]
@@ -132,7 +132,7 @@ def _listed(phases: frozenset[Phase]) -> str:
 
 
 def arrows() -> list[tuple[str, str]]:
-    """The fewest that say all that `NEXT` says: from or to a whole group, where that is true of all its members."""
+    """The fewest arrows that say all that `NEXT` says: from or to a whole group if that is true of all its members."""
     left = {(before, after) for before, allowed in NEXT.items() for after in allowed}
     found: list[tuple[str, str]] = []
     for source, befores in GROUPS.items():
@@ -169,7 +169,7 @@ def _draw_phases(canvas: Canvas, top: float) -> None:
 
 
 def _what_the_store_does() -> list[tuple[str, str]]:
-    """The changes that nobody has to ask for, from the functions that make them."""
+    """The changes that the store makes on its own, from the functions that make them."""
     begins = {phase: phase_with_task(phase) for phase in get_args(Phase)}
     stays = [phase for phase, after in begins.items() if after is None]
     (planned,) = {after for after in begins.values() if after is not None}
@@ -185,8 +185,8 @@ def _what_the_store_does() -> list[tuple[str, str]]:
         ends.setdefault(phase_after_task("executing", outcome, status) or "executing", []).append(text)
     after_task = "; ".join(f"{phase} after {', '.join(texts)}" for phase, texts in ends.items())
     return [
-        ("claim_task", f"makes it {planned}; one that is {' or '.join(stays)} goes on as it was"),
-        ("release_task", f"makes it {after_task}"),
-        ("", "(one that its agent has called done or error stays that)"),
-        ("save_state", "says the rest; a phase that cannot follow is refused"),
+        ("claim_task", f"changes it to {planned}, unless it is {' or '.join(stays)}"),
+        ("release_task", f"changes it to {after_task}"),
+        ("", "(a phase that the agent set to done or error stays)"),
+        ("save_state", "sets any other; an invalid change is refused"),
     ]

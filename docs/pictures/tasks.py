@@ -1,4 +1,4 @@
-"""The life of a task: every way from one status to another that a store has taken."""
+"""The life of a task: every change of status, as a store made it."""
 
 from docs.pictures.canvas import Canvas, Point
 from docs.pictures.stage import Stage
@@ -30,13 +30,13 @@ ROUTES: dict[Way, tuple[list[Point], Point, str]] = {
 
 def task_life() -> Canvas:
     ways = _ways()
-    told = "; ".join(f"from {before} to {after}: {', '.join(types)}" for (before, after), types in ways.items())
+    changes = "; ".join(f"from {before} to {after}: {', '.join(types)}" for (before, after), types in ways.items())
     canvas = Canvas(
-        "The life of a task", f"A state machine of a task's status, with the events that change it: {told}."
+        "The life of a task", f"A state machine of a task's status, with the events that change it: {changes}."
     )
-    canvas.heading(28, "The life of a task", "its status, and the events of the log that change it")
+    canvas.heading(28, "The life of a task", "its status, and the events that change it")
     for way, types in ways.items():
-        points, (x, y), anchor = ROUTES[way]  # one that is not there has to be drawn
+        points, (x, y), anchor = ROUTES[way]  # a missing one must be drawn
         canvas.arrow(points)
         for number, line in enumerate(_label(way, types)):
             canvas.text(x, y + 15 * number, line, size=12, tone="quiet", anchor=anchor)
@@ -47,14 +47,14 @@ def task_life() -> Canvas:
 
 def _label(way: Way, types: list[str]) -> list[str]:
     if way == ("claimed", "dead"):
-        return [" or ".join(types) + ",", "and no attempt is left"]
+        return [" or ".join(types) + ",", "with no attempts left"]
     if way == ("claimed", "queued"):
         retried = [name for name in types if name in {"failed", "expired"}]
         others = [name for name in types if name not in retried]
         return [
             f"{', '.join(others)};",
-            f"{', '.join(retried)}: an attempt is used up,",
-            "and it waits for its backoff",
+            f"{', '.join(retried)}: uses up an attempt,",
+            "then waits for its backoff",
         ]
     return [", ".join(types)]
 
@@ -76,8 +76,8 @@ def _ways() -> dict[Way, list[str]]:
 
 
 def _status_after(event: Event) -> str:
-    told = {"claimed": "claimed", "cancelled": "dead", "discarded": "free"}
-    return told.get(event.type) or str(event.data["status"])
+    implied = {"claimed": "claimed", "cancelled": "dead", "discarded": "free"}
+    return implied.get(event.type) or str(event.data["status"])
 
 
 def _live(stage: Stage) -> None:

@@ -16,11 +16,11 @@ class Bar(NamedTuple):
     end: float
     tone: str
     labels: Sequence[str]
-    """The first of them that fits is written, from the most to the least that there is to say."""
+    """The first that fits is drawn; the longest comes first."""
 
 
 class Tick(NamedTuple):
-    """A small thing that happens again and again."""
+    """Something small that recurs, like a heartbeat."""
 
     row: str
     at: float
@@ -43,7 +43,7 @@ def draw_timeline(
     moments: list[Moment],
     ticks: Sequence[Tick] = (),
 ) -> float:
-    """How far down it reaches."""
+    """Draw it, and return how far down it reaches."""
     rows = list(dict.fromkeys(bar.row for bar in bars))
     scale = (WIDTH - LEFT - RIGHT) / seconds
 

@@ -1,6 +1,6 @@
-"""One agent. It works on the tasks of a session, chapter by chapter, from wherever whoever had them before got to.
+"""One agent. It works through a session's tasks, chapter by chapter, from the last checkpoint.
 
-Run as many of these as you like, on as many machines: whoever has the session works, and the others wait.
+Run any number of these, on any machines: the one that has the session works, and the others wait.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import octostore
 from octostore.orchestrator import Orchestrator
 
 TTL_SECONDS = 5
-"""Without a heartbeat for that long, an agent counts as gone. Short, so that the example is; 120 is the default."""
+"""An agent without a heartbeat for this long counts as gone. Short, to keep the example short; the default is 120."""
 CHAPTER_SECONDS = 0.2
 A_LONG_TIME = 60.0
 
@@ -37,14 +37,14 @@ class Agent:
         try:
             state = self.orchestrator.session_state(self.session_id)
         except octostore.NotFound:
-            return  # nobody has ever worked in it
+            return  # a new session
         if state.status == "open" and state.agent != self.name:
-            self.say(f"sees that {state.agent} has the session ({state.phase}, next: {state.next_action}), and waits")
+            self.say(f"sees that {state.agent} has the session ({state.phase}, next: {state.next_action}) and waits")
         while state.status == "open" and state.agent != self.name:
             time.sleep(0.05)
             state = self.orchestrator.session_state(self.session_id)
         for lost in self.orchestrator.stale_recovery(self.name):
-            self.say(f"takes {lost.job_id} back: no heartbeat of {lost.owner} for {lost.ttl:g} s")
+            self.say(f"takes over {lost.job_id}: no heartbeat from {lost.owner} for {lost.ttl:g} s")
 
     def do_task(self, claim: octostore.HeldClaim) -> dict[str, int]:
         chapters: int = claim.payload["chapters"]
@@ -53,14 +53,14 @@ class Agent:
         for chapter in range(done + 1, chapters + 1):
             self.say(f"begins chapter {chapter}")
             time.sleep(A_LONG_TIME if chapter == self.slow_chapter else CHAPTER_SECONDS)
-            claim.check()  # raises LeaseLost unless the task is surely ours: nothing is written by one that lost it
+            claim.check()  # raises LeaseLost unless the task is certainly ours, so a late owner writes nothing
             with self.book.open("a", encoding="utf-8") as book:
                 book.write(f"{claim.job_id} {chapter} {self.name} {claim.fencing_token}\n")
             claim.checkpoint({"done": chapter})
             self.save(claim, chapter, chapters)
             if claim.job_id == self.leaves_during:
                 self.hand_over(claim, chapter + 1)
-                break  # the task is not ours any more, and what we return settles nothing
+                break  # the task is no longer ours, so what we return settles nothing
         else:
             self.say(f"has finished {claim.job_id}")
         return {"chapters": chapters}
@@ -98,14 +98,14 @@ class Agent:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("name", help="what the others read")
-    parser.add_argument("--url", help="where the sessions live (by default OCTOSTORE_URL, or your own file)")
+    parser.add_argument("name", help="the name that others see")
+    parser.add_argument("--url", help="the store (by default OCTOSTORE_URL, or your own file)")
     parser.add_argument("--session", default="book")
-    parser.add_argument("--book", type=Path, default=Path("book.txt"), help="what is written")
-    parser.add_argument("--slow-chapter", type=int, help="one that takes so long that there is time for a kill -9")
+    parser.add_argument("--book", type=Path, default=Path("book.txt"), help="the file to write to")
+    parser.add_argument("--slow-chapter", type=int, help="a chapter that takes long enough for a kill -9")
     parser.add_argument("--leaves-during", metavar="TASK", help="hand the session over after a chapter of this task")
     args = parser.parse_args()
-    # An agent that dies uses up an attempt, and the task waits a little before the next; here, a very little.
+    # An agent that dies uses up an attempt, and the task waits before the next one; here, only briefly.
     retry = octostore.RetryPolicy(base_ms=200)
     with Orchestrator(octostore.connect(args.url, retry=retry)) as orchestrator:
         agent = Agent(orchestrator, args)

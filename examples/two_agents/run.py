@@ -1,7 +1,7 @@
-"""An agent at home is killed in the middle of its work, and one at the office goes on: `python run.py [URL]`.
+"""An agent at home is killed in the middle of its work, and one at work continues: `python run.py [URL]`.
 
-URL is where the two share their state, by default `OCTOSTORE_URL`: `postgresql://…` for two machines,
-`sqlite:///two-agents.db` to try it on one. Give it an empty store.
+URL names the store that they share, by default `OCTOSTORE_URL`: `postgresql://…` for two machines,
+`sqlite:///two-agents.db` to try it on one. Use an empty store.
 """
 
 import subprocess
@@ -19,7 +19,7 @@ SESSION = "book"
 
 
 class AgentProcess:
-    """An agent in a process of its own, which is gone at the end of the block."""
+    """An agent in its own process, killed at the end of the block."""
 
     def __init__(self, name: str, url: str | None, book: Path, *options: str) -> None:
         self.name = name
@@ -28,13 +28,13 @@ class AgentProcess:
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
     def until_it_says(self, beginning: str) -> None:
-        """Print its lines, up to the first that begins like that."""
+        """Print its lines, up to the first that begins like this."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
             print(f"  {line}", end="", flush=True)
             if line.startswith(f"{self.name}: {beginning}"):
                 return
-        raise SystemExit(f"{self.name} has ended, and never said {beginning!r}")
+        raise SystemExit(f"{self.name} ended without saying {beginning!r}")
 
     def __enter__(self) -> Self:
         return self
@@ -57,21 +57,21 @@ def main() -> None:
         def start(name: str, *options: str) -> AgentProcess:
             return stack.enter_context(AgentProcess(name, url, book, *options))
 
-        print("An agent at home translates a book, and dies of a kill -9 in the middle of chapter 4:")
+        print("An agent at home translates a book. A kill -9 ends it in the middle of chapter 4:")
         home = start("home", "--slow-chapter", "4")
         home.until_it_says("begins chapter 4")
         work = start("work", "--leaves-during", "proofread")
         work.until_it_says("sees that home has the session")
         home.process.kill()
-        print(f"  (process {home.process.pid} of home is killed: exit code {home.process.wait()})")
+        print(f"  (home, process {home.process.pid}, is killed: exit code {home.process.wait()})")
 
-        print("The one at work goes on, and in the middle of the next task hands the living session back:")
+        print("The agent at work continues. In the middle of the next task, it hands the live session back:")
         work.until_it_says("begins chapter 4")
         orchestrator.enqueue_task("proofread", {"chapters": 3}, task_id="proofread", session_id=SESSION)
         work.until_it_says("has handed the session over")
         back_home = start("home")  # within the session's TTL
         back_home.until_it_says("has finished proofread")
-        back_home.process.terminate()  # it stops after the task at hand; there is none
+        back_home.process.terminate()  # it would stop after the current task; it has none
         back_home.process.wait()
 
         print("What was written, by whom, and under which fencing token:")

@@ -197,7 +197,7 @@ def apply(edits: Edits, package: Path) -> None:
     ("change", "edits", "use"),
     [
         ("a command", A_COMMAND, USE_THE_COMMAND),
-        ("a field of claims, given and told", A_FIELD, USE_THE_FIELD),
+        ("a field of claims, sent and returned", A_FIELD, USE_THE_FIELD),
     ],
     ids=["a command", "a field of claims"],
 )
