@@ -57,7 +57,11 @@ def session_life() -> Canvas:
         f"A timeline of a session with a TTL of {TTL} seconds. {words} Below it, the phases as a state machine. "
         + " ".join(f"From {phase} it can go to {_listed(after)}." for phase, after in NEXT.items()),
     )
-    canvas.heading(28, "A session outlives its agent", f"TTL {TTL} s; the small lines are heartbeats; home is killed after its second")
+    canvas.heading(
+        28,
+        "A session outlives its agent",
+        f"TTL {TTL} s; the small lines are heartbeats; home is killed after its second",
+    )
     ticks = [Tick(agent, at) for agent, beats in BEATS.items() for at in beats]
     bottom = draw_timeline(canvas, 46, seconds=85, step=10, bars=bars, moments=moments, ticks=ticks)
     canvas.heading(
