@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from docs.references.markdown import FOLDER, page, table
-from octostore.cli import exits
-from octostore.cli.command import COMMANDS, Command
-from octostore.cli.parser import DESCRIPTION, PROGRAM, Parser, configure, shown_value
+from octostore.cli import exit_codes
+from octostore.cli.parser import DESCRIPTION, PROGRAM, Parser, configure, value_placeholder
+from octostore.cli.subcommands import SUBCOMMANDS, Subcommand
 
 PATH = FOLDER / "cli.md"
 
@@ -25,8 +25,8 @@ Durations (`S`) are seconds, or `2m`, `1h30m`, `90d`. Give JSON as an argument, 
 """
 
 OTHER_EXITS = {
-    exits.INTERRUPTED: "interrupted by Ctrl-C",
-    exits.BROKEN_PIPE: "the reader went away, as in `| head -1`",
+    exit_codes.INTERRUPTED: "interrupted by Ctrl-C",
+    exit_codes.BROKEN_PIPE: "the reader went away, as in `| head -1`",
 }
 
 
@@ -39,19 +39,19 @@ def _lines() -> Iterator[str]:
     options = {option_of(action): meaning_of(action) for action in _common_arguments()}
     yield from (DESCRIPTION, f"`{PROGRAM} COMMAND --help` shows the same text. Every command takes:", "")
     yield from (*table(["option", "meaning"], options.items()), "", *ANSWERS.splitlines(), "")
-    for group, commands in groupby(COMMANDS, key=lambda command: command.group):
+    for group, commands in groupby(SUBCOMMANDS, key=lambda command: command.group):
         yield f"- {group}: " + ", ".join(f"[{command.name}](#{_anchor(command.name)})" for command in commands)
     yield "- [Exit codes](#exit-codes), [environment variables](settings.md)"
-    for group, commands in groupby(COMMANDS, key=lambda command: command.group):
+    for group, commands in groupby(SUBCOMMANDS, key=lambda command: command.group):
         yield from ("", f"## {group}")
         for command in commands:
             yield from _about(command)
     yield from ("", "## Exit codes", "")
-    meanings = {**exits.MEANINGS, **OTHER_EXITS}
+    meanings = {**exit_codes.MEANINGS, **OTHER_EXITS}
     yield from table(["exit code", "meaning"], ((str(number), meaning) for number, meaning in meanings.items()))
 
 
-def _about(command: Command) -> Iterator[str]:
+def _about(command: Subcommand) -> Iterator[str]:
     parser = Parser(prog=f"{PROGRAM} {command.name}")
     configure(parser, command)
     yield from ("", f"### {PROGRAM} {command.name}", "", parser.description or "")
@@ -79,7 +79,7 @@ def _common_arguments() -> list[argparse.Action]:
 def option_of(action: argparse.Action) -> str:
     name = ", ".join(action.option_strings)
     takes_value = action.nargs != 0
-    return f"`{' '.join(part for part in (name, shown_value(action) if takes_value else '') if part)}`"
+    return f"`{' '.join(part for part in (name, value_placeholder(action) if takes_value else '') if part)}`"
 
 
 def meaning_of(action: argparse.Action) -> str:

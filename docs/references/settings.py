@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 from docs.references.cli import option_of
 from docs.references.markdown import FOLDER, code, page, table
-from octostore.cli.command import BY_NAME
 from octostore.cli.environment import INSIDE, VARIABLES
 from octostore.cli.parser import Parser, configure
+from octostore.cli.subcommands import BY_NAME
 
 PATH = FOLDER / "settings.md"
 ABOUT = """\

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from octostore.cli import exits
+from octostore.cli import exit_codes
 from tests.agents.diary import IDLE_SECONDS, QUEUE, STEPS, Diary, step_in, thought_seconds
 
 
@@ -28,9 +28,9 @@ class ShellAgent:
     def live(self) -> None:
         while True:
             reply = self._type(self._next)
-            if reply.exit_code == exits.DID:
+            if reply.exit_code == exit_codes.SUCCESS:
                 self._work(reply.document)
-            elif reply.exit_code != exits.NOTHING_TO_DO:
+            elif reply.exit_code != exit_codes.NOTHING_TO_DO:
                 raise RuntimeError(f"next answered {reply}")
             elif reply.document["all_done"]:
                 self._diary.note("over")
@@ -55,9 +55,9 @@ class ShellAgent:
     def _did(self, command: str) -> bool:
         """Whether the claim was still ours."""
         exit_code = self._type(command).exit_code
-        if exit_code not in {exits.DID, exits.LOST}:
+        if exit_code not in {exit_codes.SUCCESS, exit_codes.LOST}:
             raise RuntimeError(f"{command} ended with {exit_code}")
-        return exit_code == exits.DID
+        return exit_code == exit_codes.SUCCESS
 
     def _type(self, command: str) -> Answer:
         self._diary.note("asked", command=command)

@@ -18,8 +18,8 @@ from octostore.agents.hooks.memory import Remembered, SessionLease
 from octostore.agents.hooks.payload import Payload
 from octostore.agents.setup.clients import EVENTS as EVENTS_SET_UP
 from octostore.agents.setup.clients import HOOK_LINE
-from octostore.cli.hooking import EVENTS as EVENTS_ANSWERED
-from octostore.cli.hooking import LIFE_SECONDS
+from octostore.cli.hook_events import EVENTS as EVENTS_ANSWERED
+from octostore.cli.hook_events import LIFE_SECONDS
 from octostore.keeping.leases import KeptLeases
 from octostore.keeping.watching import agent_here
 from octostore.wire.tokens import new_token
@@ -178,9 +178,7 @@ def test_a_store_that_is_away_does_not_stop_an_agent(client: str, event: str) ->
         )
     assert (done.code, done.err) == (0, "")
     says = {"session-start", "compaction", "stop"} - ({"stop"} if client == "cursor" else set())
-    assert ("the store cannot be asked now" in done.out or "The store cannot be asked now" in done.out) == (
-        event in says
-    )
+    assert ("the store cannot be read now" in done.out or "The store cannot be read now" in done.out) == (event in says)
     if done.out:
         assert isinstance(done.json, dict)
 

@@ -72,7 +72,7 @@ def test_what_cannot_be_restored_is_told_by_what_to_do_about_it(empty_store: str
 def test_a_restore_has_a_backup_or_only_goes_forward(arguments: list[str]) -> None:
     done = run_cli("restore", *arguments)
     assert done.code == 64
-    assert "file or --forward is required, and not both" in done.err
+    assert "file or --forward is required, but not both" in done.err
 
 
 @pytest.mark.parametrize(

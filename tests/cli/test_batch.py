@@ -31,7 +31,7 @@ def test_for_people(cli: Cli) -> None:
     done = cli.run("batch", "--no-atomic", stdin=lines(claim(other), claim(cli.job), {"command": "open_session"}))
     assert done.code == 11
     header, *rows = [line.split() for line in done.out.splitlines()]
-    assert header == ["COMMAND", "ABOUT", "ANSWER"]
+    assert header == ["COMMAND", "TARGET", "RESULT"]
     assert rows == [["claim_job", other, "claimed"], ["claim_job", cli.job, "held"], ["open_session", "ok"]]
 
 

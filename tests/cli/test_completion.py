@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import octostore
-from octostore.cli import completing
-from octostore.cli.place import Place
+from octostore.cli import completers
+from octostore.cli.store_address import StoreAddress
 from tests.cli.conftest import Cli
 from tests.support.cli import run_cli
 from tests.support.processes import PATIENCE_SECONDS
@@ -137,13 +137,13 @@ def test_a_store_that_cannot_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_nobody_waits_for_a_store_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     has_answered = threading.Event()
 
-    def open_at_last(_place: Place) -> None:
+    def open_at_last(_place: StoreAddress) -> None:
         has_answered.wait()
         raise octostore.Unreachable("it was too late anyway", reason="network")
 
-    monkeypatch.setattr(Place, "open", open_at_last)
-    monkeypatch.setattr(completing, "PATIENCE_SECONDS", 0.01)
-    assert completing.job_names("e", argparse.Namespace()) == []
+    monkeypatch.setattr(StoreAddress, "open", open_at_last)
+    monkeypatch.setattr(completers, "PATIENCE_SECONDS", 0.01)
+    assert completers.job_names("e", argparse.Namespace()) == []
     has_answered.set()
 
 

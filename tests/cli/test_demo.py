@@ -162,8 +162,8 @@ def test_it_succeeds_and_leaves_nothing_behind(runs: Runs, kind: str) -> None:
 
 def test_the_story_in_lines(runs: Runs) -> None:
     output = runs.plain.output
-    (winner,) = re.findall(r"(agent-\d)  claimed it: it is the owner", output)
-    waiting = re.findall(rf"(agent-\d)  sees that {winner} has it, since [\d:]+ UTC", output)
+    (winner,) = re.findall(r"(agent-\d)  claimed it, and owns it", output)
+    waiting = re.findall(rf"(agent-\d)  sees that {winner} has had it since [\d:]+ UTC", output)
     assert sorted([winner, *waiting]) == list(AGENTS)
     assert (
         len(re.findall(rf"{winner}  KILLED while running the tests .*: a real kill -9 of process \d+\n", output)) == 1
@@ -171,7 +171,7 @@ def test_the_story_in_lines(runs: Runs) -> None:
     (heir,) = re.findall(rf'(agent-\d)  took over, .* that {winner} left: {{"step": 3}}', output)
     assert heir in waiting
     assert f'{heir}  finished it, with the result {{"pr": 77}}' in output
-    told = re.findall(r'(agent-\d)  learns that it is done, with the result {"pr": 77}', output)
+    told = re.findall(r'(agent-\d)  sees that it is done, with the result {"pr": 77}', output)
     assert sorted([winner, heir, *told]) == list(AGENTS)
 
 
@@ -247,7 +247,7 @@ def test_on_a_terminal_it_is_painted_over_in_place(runs: Runs) -> None:
     assert [line.split()[0] for line in agents] == list(AGENTS)
     assert sum("DEAD: a real kill -9 while running the tests" in line for line in agents) == 1
     assert sum('finished it: {"pr": 77} (after agent-' in line for line in agents) == 1
-    assert sum('learns that it is done: {"pr": 77}' in line for line in agents) == 3
+    assert sum('sees that it is done: {"pr": 77}' in line for line in agents) == 3
     assert re.fullmatch(
         r'agent-\d took over [\d.]+ s after the last heartbeat of agent-\d, with {"step": 3}', lines[head + 7]
     )
@@ -255,7 +255,7 @@ def test_on_a_terminal_it_is_painted_over_in_place(runs: Runs) -> None:
 
 
 def test_on_a_terminal_anyone_can_see_who_has_it(runs: Runs) -> None:
-    (winner,) = set(re.findall(r"waits: (agent-\d) has it, since", runs.live.output))
+    (winner,) = set(re.findall(r"waiting: (agent-\d) has it, since", runs.live.output))
     assert re.search(rf"{winner} has {JOB_ID}: heartbeat [\d.]+ s ago, expires in [\d.]+ s", runs.live.output)
     assert re.search(rf"\x1b\[32m{winner} +\d+  owner, step 1 of 5: reading the issue\x1b\[0m", runs.live.output)
 
@@ -368,23 +368,23 @@ def read_until(demo: LiveCli, text: str) -> None:
 class Scripted:
     """In the place of the processes: what is heard of them at a time, and what one says before it dies."""
 
-    def __init__(self, *heard: list[tuple[str, m.Said]], last_words: list[m.Said]) -> None:
+    def __init__(self, *heard: list[tuple[str, m.AgentMessage]], last_words: list[m.AgentMessage]) -> None:
         self._heard = list(heard)
         self._last_words = last_words
         self._agents = {name: cast("Agent", SimpleNamespace(name=name, pid=1)) for name in AGENTS}
         self.pids = dict.fromkeys(AGENTS, 1)
 
     @property
-    def is_at_work(self) -> bool:
+    def is_running(self) -> bool:
         return bool(self._heard)
 
-    def go(self) -> None:
+    def start(self) -> None:
         pass
 
-    def hear(self, _seconds: float) -> list[tuple[Agent, m.Said]]:
+    def receive(self, _seconds: float) -> list[tuple[Agent, m.AgentMessage]]:
         return [(self._agents[name], said) for name, said in self._heard.pop(0)]
 
-    def kill(self, _agent: Agent) -> list[m.Said]:
+    def kill(self, _agent: Agent) -> list[m.AgentMessage]:
         return self._last_words
 
 
@@ -392,14 +392,16 @@ class Told:
     def __init__(self) -> None:
         self.lines: list[tuple[str, str]] = []
 
-    def tell(self, happening: m.Happening) -> None:
-        self.lines.append((happening.agent, type(happening.message).__name__))
+    def show(self, event: m.DemoEvent) -> None:
+        self.lines.append((event.agent, type(event.message).__name__))
 
     def tick(self, elapsed: float) -> None:
         pass
 
 
-def told(*heard: list[tuple[str, m.Said]], last_words: list[m.Said] | None = None) -> list[tuple[str, str]]:
+def told(
+    *heard: list[tuple[str, m.AgentMessage]], last_words: list[m.AgentMessage] | None = None
+) -> list[tuple[str, str]]:
     team = Scripted([(name, m.Ready()) for name in AGENTS], *heard, last_words=last_words or [])
     show = Told()
     with octostore.connect("memory:") as store:
@@ -411,7 +413,7 @@ def test_a_cause_is_told_before_its_effect() -> None:
     now = datetime.now(UTC)
     held = m.Held(owner="agent-2", claimed_at=now, heartbeat_at=now)
     claimed = m.Claimed(attempt=1, took_over_from=None, checkpoint=None)
-    heard: list[list[tuple[str, m.Said]]] = [
+    heard: list[list[tuple[str, m.AgentMessage]]] = [
         [("agent-1", held), ("agent-2", claimed)],
         [("agent-1", m.Done(result=None))],
         [("agent-3", held), ("agent-2", m.Finished(result=None))],

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from octostore.cli.place import Place
+from octostore.cli.store_address import StoreAddress
 from tests.cli.conftest import Cli
 from tests.support.cli import Done, run_cli
 from tests.support.processes import PATIENCE_SECONDS, ROOT
@@ -214,7 +214,7 @@ def test_a_file_that_is_no_store(clean: Path) -> None:
     done = run_cli("list")
     assert done.code == 69
     assert f"octostore:   store {folder}/octostore.db, from the default, since OCTOSTORE_URL is not set\n" in done.err
-    assert "octostore:   next  check that this is the right place" in done.err
+    assert "octostore:   next  check the path" in done.err
     named = run_cli("list", "--json", OCTOSTORE_URL=f"sqlite:///{folder}/octostore.db")
     assert (named.code, named.json["reason"]) == (69, "not_a_database")
     assert f"store sqlite:///{folder}/octostore.db, from OCTOSTORE_URL" in named.err
@@ -268,13 +268,13 @@ def test_secrets_of_a_url_are_not_shown(cli: Cli, url: str, way: str, monkeypatc
     ],
 )
 def test_secrets_of_a_database_are_not_shown(url: str) -> None:
-    assert SECRET not in str(Place(url, "--url"))
+    assert SECRET not in str(StoreAddress(url, "--url"))
 
 
 def test_what_is_no_secret_is_shown() -> None:
-    assert str(Place("sqlite:////home/ann@work/jobs.db", "--url")) == "sqlite:////home/ann@work/jobs.db"
-    assert str(Place("https://host:8443/base", "--url")) == "https://host:8443/base"
-    assert str(Place("http://ann:x@host:80/base", "--url")) == "http://***@host:80/base"
+    assert str(StoreAddress("sqlite:////home/ann@work/jobs.db", "--url")) == "sqlite:////home/ann@work/jobs.db"
+    assert str(StoreAddress("https://host:8443/base", "--url")) == "https://host:8443/base"
+    assert str(StoreAddress("http://ann:x@host:80/base", "--url")) == "http://***@host:80/base"
 
 
 @pytest.mark.parametrize("name", ["OCTOSTORE_TOKEN", "OCTOSTORE_TOKEN_FILE"])

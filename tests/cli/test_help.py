@@ -10,10 +10,10 @@ import pytest
 
 from docs.references import cli as reference
 from octostore._version import __version__
-from octostore.cli import exits
-from octostore.cli.command import COMMANDS, Command
+from octostore.cli import exit_codes
 from octostore.cli.environment import INSIDE, VARIABLES
 from octostore.cli.parser import Parser, configure, parse
+from octostore.cli.subcommands import SUBCOMMANDS, Subcommand
 from tests.support.cli import run_cli
 from tests.support.processes import ROOT
 
@@ -26,21 +26,21 @@ COMMANDS_OF_THE_CONTRACT = set(
         "demo doctor mcp",
     )
 )
-every_command = pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+every_command = pytest.mark.parametrize("command", SUBCOMMANDS, ids=lambda command: command.name)
 
 
 def test_all_commands_are_there() -> None:
-    assert {command.name for command in COMMANDS} >= COMMANDS_OF_THE_CONTRACT
+    assert {command.name for command in SUBCOMMANDS} >= COMMANDS_OF_THE_CONTRACT
 
 
 def test_the_help_of_all() -> None:
     done = run_cli("--help")
     assert (done.code, done.err) == (0, "")
-    for command in COMMANDS:
+    for command in SUBCOMMANDS:
         assert f"  {command.name}" in done.out
         assert command.summary in done.out
     for code in (0, 10, 11, 20, 64, 69, 70, 77):
-        assert f"\n  {code:<4}{exits.MEANINGS[code]}".replace("`", "") in done.out
+        assert f"\n  {code:<4}{exit_codes.MEANINGS[code]}".replace("`", "") in done.out
     for name, meaning in VARIABLES.items():
         assert f"\n  {name:<29}{meaning}\n" in done.out
     assert max(map(len, done.out.splitlines())) <= WIDEST
@@ -54,7 +54,7 @@ def test_the_version() -> None:
 
 
 @every_command
-def test_the_help_of_each(command: Command) -> None:
+def test_the_help_of_each(command: Subcommand) -> None:
     done = run_cli(command.name, "--help", COLUMNS="200")
     assert (done.code, done.err) == (0, "")
     usage, _, description, *_ = done.out.splitlines()
@@ -69,7 +69,7 @@ def test_the_help_of_each(command: Command) -> None:
 
 
 @every_command
-def test_no_secret_is_an_argument(command: Command) -> None:
+def test_no_secret_is_an_argument(command: Subcommand) -> None:
     """Everybody on the machine can read those. A lease may come from the environment instead."""
     parser = Parser(prog="octostore")
     configure(parser, command)
@@ -80,7 +80,7 @@ def test_no_secret_is_an_argument(command: Command) -> None:
 
 
 @every_command
-def test_every_argument_is_explained(command: Command) -> None:
+def test_every_argument_is_explained(command: Subcommand) -> None:
     parser = Parser(prog="octostore")
     configure(parser, command)
     for one in (parser, *parser.nested.values()):
@@ -98,7 +98,7 @@ def test_the_help_of_a_command_of_a_command() -> None:
 
 
 @every_command
-def test_every_example_can_be_typed(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_example_can_be_typed(command: Subcommand, monkeypatch: pytest.MonkeyPatch) -> None:
     assert command.module.EXAMPLES
     for line in command.module.EXAMPLES:
         subprocess.run(["bash", "-n", "-c", line], check=True)
@@ -146,11 +146,11 @@ def test_how_examples_are_read() -> None:
 
 def test_the_reference_has_everything() -> None:
     text = reference.reference()
-    for command in COMMANDS:
+    for command in SUBCOMMANDS:
         assert f"\n### octostore {command.name}\n" in text
         for line in command.module.EXAMPLES:
             assert f"\n{line}\n" in text
-    for code in exits.MEANINGS:
+    for code in exit_codes.MEANINGS:
         assert f"\n| {code} | " in text
     sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
     for name in set(re.findall(r"\bOCTOSTORE_[A-Z_]+\b", sources)):

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from octostore.cli import priming
+from octostore.cli import prime
 from octostore.cli.main import main
 from octostore.keeping.leases import KeptLease, KeptLeases
 from octostore.keeping.processes import Process, find, is_running
@@ -233,7 +233,7 @@ def test_everything_is_released(cli: Cli, keep: Keep) -> None:
     keep(second, ann)
     cli.store.force_release(second)
     done = cli.call("mine", "--release-all")
-    assert done == (0, f"released {first}\nlost {second}: the claim was over already\n", "")
+    assert done == (0, f"released {first}\nlost {second}: the claim had already ended\n", "")
     assert cli.store.get_job(first).note == "released by `octostore mine --release-all`"
     assert cli.call("mine", "--release-all", "--owner", ann).out == f"{ann} holds nothing\n"
     keep(first, ann)
@@ -247,7 +247,7 @@ def test_what_i_claim_again_is_mine_already(cli: Cli, keep: Keep) -> None:
     keep(cli.job)
     again = cli.run("claim", cli.job, "--keep", "--owner", "ann")
     assert again.code == 11
-    assert "you keep it already" in again.err
+    assert "you already keep it" in again.err
 
 
 # Prime
@@ -266,7 +266,7 @@ def test_what_an_agent_should_know(cli: Cli, keep: Keep) -> None:
     assert f'- {first}: "running tests"\n' in primed.out
     assert f"- {third} (its lease is not kept here)" in primed.out
     assert f'- {second}, "bob"\n' in primed.out
-    for name in priming.COMMANDS:
+    for name in prime.COMMANDS:
         assert f"- octostore {name}" in primed.out
     assert "claim JOB --keep: become the owner of a job" in primed.out
     document = cli.json("prime")
@@ -281,8 +281,8 @@ def test_it_is_short_whatever_others_write(cli: Cli) -> None:
         lease = cli.store.claim_job(f"{cli.job}/{'y' * 60}/{number}", owner).lease_id or ""
         cli.store.heartbeat_job(f"{cli.job}/{'y' * 60}/{number}", lease, progress=NASTY + "ignore all that " * 20)
     primed = cli.call("prime", "--owner", "ann", cli.job)
-    assert len(primed.out) <= priming.LIMIT
-    assert len(cli.json("prime", "--owner", "ann", cli.job)["text"]) <= priming.LIMIT
+    assert len(primed.out) <= prime.LIMIT
+    assert len(cli.json("prime", "--owner", "ann", cli.job)["text"]) <= prime.LIMIT
     assert NASTY not in primed.out
     assert all(line.isprintable() for line in primed.out.splitlines())
     assert "- octostore mine: " in primed.out, "the commands are always there"
@@ -302,4 +302,4 @@ def test_it_never_fails(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
     assert main(["prime"]) == 0
     out = capsys.readouterr().out
     assert "- octostore mine: " in out
-    assert len(out) <= priming.LIMIT
+    assert len(out) <= prime.LIMIT

@@ -57,7 +57,7 @@ def test_the_log_since_a_time_and_by_type(cli: Cli) -> None:
         ("yesterday", "'yesterday' is neither a duration nor a time; use 10m (ago) or 2026-11-16T06:00:00Z"),
         ("last-Tuesday", "is neither a duration nor a time; use 10m (ago) or "),
         ("2026-01-01T00:00:00", "has no time zone; append Z for UTC"),
-        ("2026-13-01", "is not a time; use a form such as 2026-11-16T06:00:00Z"),
+        ("2026-13-01", "is not a time; use the form 2026-11-16T06:00:00Z"),
         ("99999999d", "is before 1970"),
     ):
         refused = cli.call("events", "--since", wrong)

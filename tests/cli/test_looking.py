@@ -47,7 +47,7 @@ def test_owner_ends_with_the_command_line_that_takes_the_job_back(cli: Cli) -> N
     assert octostore_ == "octostore"
     assert cli.run(*arguments).code == 0
     assert cli.store.get_job_owner(cli.job) is None
-    with pytest.raises(octostore.LeaseLost, match="taken back by hand"):
+    with pytest.raises(octostore.LeaseLost, match="taken away by an operator"):
         cli.store.heartbeat_job(cli.job, lease)
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from octostore.cli import exits, progress_bar
-from octostore.cli.command import Arguments, Context
+from octostore.cli import exit_codes, progress_bar
 from octostore.cli.console import Console
 from octostore.cli.matching import operate_on_matching
-from octostore.cli.place import chosen_place
+from octostore.cli.store_address import resolve_store
+from octostore.cli.subcommands import Arguments, Context
 from octostore.core.errors import Unreachable
 from tests.cli.conftest import Cli
 
@@ -61,7 +61,7 @@ def test_all_that_match(cli: Cli, queue: str) -> None:
 @pytest.mark.parametrize("command", ["requeue", "discard"])
 def test_what_makes_no_sense(cli: Cli, queue: str, command: str, arguments: list[str], problem: str) -> None:
     refused = cli.call(command, *arguments)
-    assert (refused.code, refused.err.splitlines()[0]) == (exits.BAD_INPUT, f"octostore: {problem}")
+    assert (refused.code, refused.err.splitlines()[0]) == (exit_codes.BAD_INPUT, f"octostore: {problem}")
     assert statuses(cli, queue) == ["dead"] * 3
 
 
@@ -88,8 +88,8 @@ def test_what_was_done_before_a_failure_is_told(cli: Cli, capsys: pytest.Capture
         raise Unreachable("the server is away", reason="network")
 
     arguments = Arguments(all=True, jobs=[], reason="why", queue=None, prefix=None, kind=None)
-    context = Context(Console(is_json=False), chosen_place(None, is_watched=False))
+    context = Context(Console(is_json=False), resolve_store(None, is_interactive=False))
     with pytest.raises(Unreachable):
         operate_on_matching(arguments, context, cli.store.discard, fail, "discarded")  # type: ignore[arg-type]
-    told = "octostore: 200 dead jobs had been discarded by then; run the same again for the rest\n"
+    told = "octostore: 200 dead jobs were discarded before this; run the command again for the rest\n"
     assert capsys.readouterr().err == told

@@ -7,9 +7,9 @@ from uuid import uuid4
 import pytest
 
 import octostore
-from octostore.cli.command import COMMANDS
-from octostore.cli.naming import JOB_ARGUMENTS
-from octostore.cli.words import typed
+from octostore.cli.job_names import JOB_ARGUMENTS
+from octostore.cli.subcommands import SUBCOMMANDS
+from octostore.cli.words import shell_quote
 from octostore.stores.ids import is_generated, is_truncated, new_job_id
 from tests.cli.conftest import Cli
 from tests.support.server import ServerProcess
@@ -178,7 +178,7 @@ def test_every_truncated_name_is_expanded(cli: Cli) -> None:
 
 def test_every_command_that_takes_a_job_says_so() -> None:
     """Arguments are expanded by name."""
-    for command in COMMANDS:
+    for command in SUBCOMMANDS:
         parser = argparse.ArgumentParser()
         command.module.configure(parser)
         for action in parser._actions:
@@ -191,7 +191,7 @@ def test_every_command_that_takes_a_job_says_so() -> None:
 
 @pytest.mark.parametrize("name", ["acme/shop#12", "#12", "user@host", "a=b+c:d", "=a", "日本"])
 def test_a_command_that_is_shown_can_be_typed(cli: Cli, name: str) -> None:
-    assert shlex.split(typed(name)) == [name]
+    assert shlex.split(shell_quote(name)) == [name]
     job = f"{name}-{cli.job}"
     cli.lease(job)
     *_, gentle, command = cli.call("owner", job).out.splitlines()

@@ -277,18 +277,18 @@ def test_a_job_that_is_cancelled_while_somebody_has_it(cli: Cli) -> None:
 def test_an_owner_that_is_asked_to_stop(cli: Cli, command: list[str], then: str) -> None:
     lease = cli.lease()
     done = cli.call(*command, cli.job, "--reason", "going down")
-    told = f"ann will be told to stop {cli.job} at its next heartbeat{then}\n"
+    told = f"ann will be asked to stop {cli.job} at its next heartbeat{then}\n"
     assert (done.code, done.out) == (0, told)
     assert "not delivered yet: going down" in cli.call("owner", cli.job).out
     beat = cli.call("heartbeat", cli.job, "--lease-id", lease)
     assert beat.code == 0
     assert beat.out.splitlines()[1].endswith(": going down; release the job when you have")
-    assert "ann has been told to stop" in cli.call("stop", cli.job).out
+    assert "ann has been asked to stop" in cli.call("stop", cli.job).out
     released = cli.call("release", cli.job, "--lease-id", lease, "--json")
     assert released.json["status"] == ("dead" if then else "free")
     story = cli.call("events", "--job", cli.job).out
     assert "ann was asked to stop by " in story
-    assert "ann was told to stop" in story
+    assert "ann received the stop request" in story
 
 
 @pytest.mark.parametrize("command", ["requeue", "cancel", "discard", "force-release", "stop"])

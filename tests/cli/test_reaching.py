@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from octostore.cli.place import Place
-from octostore.cli.reaching import next_step
+from octostore.cli.next_steps import next_step
+from octostore.cli.store_address import StoreAddress
 from octostore.core.errors import Unreachable
 from tests.support.processes import ROOT
 
@@ -19,7 +19,7 @@ REASONS = {
 
 @pytest.mark.parametrize("reason", sorted(REASONS - {"address"}))
 def test_each_reason_has_a_next_step_of_its_own(reason: str) -> None:
-    said = next_step(Unreachable("away", reason=reason), Place("postgresql://db.example.org/jobs", "--url"))
+    said = next_step(Unreachable("away", reason=reason), StoreAddress("postgresql://db.example.org/jobs", "--url"))
     assert "octostore doctor" not in said
 
 
@@ -31,5 +31,5 @@ def test_each_reason_is_in_the_list_of_the_guarantees() -> None:
 
 def test_a_server_and_a_database_are_looked_for_in_different_ways() -> None:
     away = Unreachable("away", reason="network")
-    assert "octostore serve" in next_step(away, Place("https://locks.example.org", "--url"))
-    assert "pg_isready" in next_step(away, Place("postgresql://db.example.org/jobs", "--url"))
+    assert "octostore serve" in next_step(away, StoreAddress("https://locks.example.org", "--url"))
+    assert "pg_isready" in next_step(away, StoreAddress("postgresql://db.example.org/jobs", "--url"))

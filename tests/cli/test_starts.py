@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import octostore
-from octostore.cli.command import COMMANDS
+from octostore.cli.subcommands import SUBCOMMANDS
 from tests.support.cli import run_cli
 from tests.support.server import ServerProcess
 from tests.support.starting import SCRIPT
@@ -56,7 +56,7 @@ ELSEWHERE = {"demo", "serve", "backup", "restore"}
 
 
 def test_every_command_is_here() -> None:
-    assert LINES.keys() | ELSEWHERE == {command.name for command in COMMANDS}
+    assert LINES.keys() | ELSEWHERE == {command.name for command in SUBCOMMANDS}
 
 
 def prepare(store: octostore.OctoStore) -> dict[str, str]:

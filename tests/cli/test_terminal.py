@@ -106,7 +106,7 @@ def test_a_watched_list_is_painted_over(cli: Cli) -> None:
         watching.until(f"{prefix}-1  ann")
         for number in range(2, 30):
             cli.lease(f"{prefix}-{number:02}")
-        watching.until("lines more")
+        watching.until("more lines")
         assert watching.interrupt() == 130
         frames = watching.seen.split(f"{ESCAPE}[H")
     assert len(frames) > 3
@@ -156,11 +156,11 @@ def test_a_sentence_about_what_somebody_did_last() -> None:
 
 
 def test_words() -> None:
-    assert words.gist("one") == "one"
-    assert words.gist("one\n\n  two\n") == "one … two"
-    assert words.gist("one\ntwo\nthree") == "one … three"
-    assert words.gist("a\tb  \n") == "a b"
-    assert words.gist(HOSTILE) == SHOWN
+    assert words.one_line("one") == "one"
+    assert words.one_line("one\n\n  two\n") == "one … two"
+    assert words.one_line("one\ntwo\nthree") == "one … three"
+    assert words.one_line("a\tb  \n") == "a b"
+    assert words.one_line(HOSTILE) == SHOWN
     assert words.as_json({"ä": "\x9b\u202e\U000e0001"}) == '{"ä": "\\u009b\\u202e\\udb40\\udc01"}'
     assert [words.duration(seconds) for seconds in (0, 0.25, 9.5, 59, 60, 3_725, 90_061)] == [
         "0s",

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import octostore
-from octostore.cli.command import COMMANDS
 from octostore.cli.main import main
+from octostore.cli.subcommands import SUBCOMMANDS
 from octostore.core.limits import PAYLOAD_BYTES
 from tests.cli.conftest import Cli, store_of_an_hour_ago
 from tests.support.cli import Done, run_cli, run_on_terminal
@@ -148,7 +148,9 @@ def hostile_store(
 
 
 def test_every_command_is_looked_at() -> None:
-    assert set(LINES) == {command.name for command in COMMANDS}, "say in LINES how a new command shows text of others"
+    assert set(LINES) == {command.name for command in SUBCOMMANDS}, (
+        "say in LINES how a new command shows text of others"
+    )
 
 
 @pytest.mark.usefixtures("hostile_store")

@@ -144,7 +144,8 @@ def test_of_several_servers_it_says_which_one_it_takes(tmp_path: Path) -> None:
         done = ui(first, "--print")
         assert done.out.startswith(f"{second.url}/#login=")
         assert done.err == (
-            f"octostore: several of your servers serve this store; this is {second.url}, else use --url {first.url}\n"
+            f"octostore: several of your servers serve this store; using {second.url}; for another, add --url "
+            f"{first.url}\n"
         )
         assert ui(first, "--print", "--url", first.url).err == ""
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from octostore.cli import exits
+from octostore.cli import exit_codes
 from octostore.keeping.watching import agent_here
 from tests.keeping.conftest import end_keepers
 from tests.support.documents import Machine, blocks_of, check_printed, follow
@@ -73,11 +73,11 @@ def test_it_is_set_up_and_taken_out_again(machine: Machine) -> None:
 def test_answers_have_the_exit_codes_of_the_table() -> None:
     rows = re.findall(r"^\| [^|]+ \| (?:exit code )?(\d+) \| ([^|]+) \|", TEXT, re.MULTILINE)
     codes = {word: int(code) for code, words in rows for word in re.findall(r"`(\w+)`", words)}
-    assert exits.CLAIMS.items() <= codes.items()
+    assert exit_codes.CLAIMS.items() <= codes.items()
     assert (codes["lease_lost"], codes["unreachable"], codes["not_allowed"]) == (
-        exits.LOST,
-        exits.UNREACHABLE,
-        exits.NOT_ALLOWED,
+        exit_codes.LOST,
+        exit_codes.UNREACHABLE,
+        exit_codes.NOT_ALLOWED,
     )
 
 
@@ -125,9 +125,9 @@ def alike(said: str) -> str:
 
 def expected_code(printed: str) -> int:
     if " is lost: " in printed:
-        return exits.LOST
+        return exit_codes.LOST
     answer = re.match(r'(?:{"status":")?(\w+)', printed)
-    return exits.CLAIMS.get(answer[1], exits.DID) if answer else exits.DID
+    return exit_codes.CLAIMS.get(answer[1], exit_codes.SUCCESS) if answer else exit_codes.SUCCESS
 
 
 def test_agents_with_a_shell(machine: Machine) -> None:

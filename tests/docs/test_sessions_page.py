@@ -2,7 +2,7 @@
 
 import re
 
-from octostore.cli import exits
+from octostore.cli import exit_codes
 from octostore.core.health import Threshold, Thresholds
 from tests.support.processes import ROOT
 
@@ -23,4 +23,10 @@ def test_the_exit_codes_are_those_of_the_command_line() -> None:
     _, _, rest = TEXT.partition("## Results and what they mean")
     section, _, _ = rest.partition("\n## ")
     shown = [int(code) for code in re.findall(r" \| (\d+) \|$", section, re.MULTILINE)]
-    assert shown == [exits.HELD, exits.NOTHING_TO_DO, exits.LOST, exits.UNREACHABLE, exits.NOT_ALLOWED]
+    assert shown == [
+        exit_codes.HELD,
+        exit_codes.NOTHING_TO_DO,
+        exit_codes.LOST,
+        exit_codes.UNREACHABLE,
+        exit_codes.NOT_ALLOWED,
+    ]

@@ -286,7 +286,7 @@ def test_what_nobody_can_keep_is_released(agent: Octostore, store: library.OctoS
 
 HANDED_OVER = """
 import os, sys
-from octostore.cli.keeping import _lease, _short
+from octostore.cli.keep import _heartbeat_fields, _lease
 from octostore.client.connect import connect
 from octostore.core.errors import Unreachable
 from octostore.keeping.keeper import Keeper, Order
@@ -303,10 +303,10 @@ with Keeper() as keeper, connect(url) as store:
         store.force_release("job", reason="too late")
     asked_at = boottime() - 119
     if how == "killed":
-        keeper._line.sendall(__import__("msgspec").json.encode(Order(url, lease, _short(reply), asked_at)))
+        keeper._line.sendall(__import__("msgspec").json.encode(Order(url, lease, _heartbeat_fields(reply), asked_at)))
         os.kill(os.getpid(), 9)
     try:
-        keeper.keep(Order(url, lease, _short(reply), asked_at))
+        keeper.keep(Order(url, lease, _heartbeat_fields(reply), asked_at))
     except Unreachable as error:
         print(error)
 """

@@ -2,7 +2,7 @@
 
 import unicodedata
 
-from octostore.cli.words import gist
+from octostore.cli.words import one_line
 from octostore.core.events import DETAILS
 from octostore.core.visible import visible
 from tests.page.conftest import Modules
@@ -103,7 +103,7 @@ def test_errors_are_sentences(modules: Modules) -> None:
 def test_of_many_lines_one_is_told(modules: Modules) -> None:
     """As in a terminal."""
     for text in ("boom", "Traceback:\n  at x\r\nno\tdisk\n", "one\ntwo", "", "a\n\n"):
-        assert modules.call("words.js", "gist", text) == gist(text).replace("no disk", "no\\tdisk")
+        assert modules.call("words.js", "gist", text) == one_line(text).replace("no disk", "no\\tdisk")
 
 
 def test_what_is_drawn_is_never_parsed(modules: Modules) -> None:

@@ -1,4 +1,4 @@
-"""What can be wrong with a set-up, looked at one after the other."""
+"""The checks of `octostore doctor`."""
 
 import os
 import platform
@@ -14,10 +14,10 @@ from typing import Literal
 import msgspec
 
 from octostore._version import __version__
-from octostore.cli import exits, words
-from octostore.cli.failing import exit_code_of
-from octostore.cli.place import Place
-from octostore.cli.reaching import next_step
+from octostore.cli import exit_codes, words
+from octostore.cli.failures import exit_code_of
+from octostore.cli.next_steps import next_step
+from octostore.cli.store_address import StoreAddress
 from octostore.client.store import OctoStore
 from octostore.core.errors import InvalidInput, NotAllowed, OctoStoreError, Unreachable
 from octostore.core.replies import ProbeReply
@@ -26,54 +26,54 @@ from octostore.stores.permissions import check_file
 from octostore.stores.sqlite import SQLITE_VERSION
 
 SKEW_SECONDS = 2.0
-"""What a network and the answer to a probe may take; a clock within this is right."""
+"""A clock within this is right: the probe itself takes time."""
 DISK_BYTES = 100 * 1_024 * 1_024
 SHARED_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "virtiofs", "afs", "ceph"}
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found, and what to do about it."""
+    """A finding, and what to do about it."""
 
     name: str
     status: Literal["ok", "warning", "problem"] = "ok"
     finding: str
     advice: str = ""
-    exit_code: int = exits.DID
+    exit_code: int = exit_codes.SUCCESS
 
 
-def examine(place: Place) -> Iterator[Check]:
+def run_checks(address: StoreAddress) -> Iterator[Check]:
     yield Check(name="version", finding=_versions())
-    yield Check(name="store", finding=f"{place}, from {place.setting}")
+    yield Check(name="store", finding=f"{address}, from {address.source}")
     store: OctoStore | None = None
     try:
-        store = place.open()
-        yield from _reach(store)
-        if place.is_server:
-            yield _token(store)
+        store = address.open()
+        yield from _check_store(store)
+        if address.is_server:
+            yield _check_token(store)
     except OctoStoreError as error:
-        yield _problem(error, place)
+        yield _problem(error, address)
     finally:
         if store is not None:
             store.close()
-    if not place.is_server:
-        path = sqlite_path(place.url)
-        yield from [] if path is None else _file(Path(path))
-    yield _supervision()
-    yield _mcp()
+    if not address.is_server:
+        path = sqlite_path(address.url)
+        yield from [] if path is None else _check_file(Path(path))
+    yield _check_supervision()
+    yield _check_mcp()
 
 
 def _versions() -> str:
     return f"octostore {__version__}, Python {platform.python_version()}, SQLite {SQLITE_VERSION}"
 
 
-def _reach(store: OctoStore) -> Iterator[Check]:
+def _check_store(store: OctoStore) -> Iterator[Check]:
     began = time.monotonic()
     probe = store.probe()
     took = (time.monotonic() - began) * 1_000
     yield Check(name="write", finding=f"a durable write took {took:.0f} ms; the log is at seq {probe.seq:,}")
-    with suppress(NotAllowed):  # only whoever may read everything is told
+    with suppress(NotAllowed):  # needs a token that may read everything
         yield Check(name="id", finding=f"the store's id is {store.figures().store_id}")
-    yield _clock(probe)
+    yield _check_clock(probe)
     if probe.version != __version__:
         yield Check(
             name="server",
@@ -83,7 +83,7 @@ def _reach(store: OctoStore) -> Iterator[Check]:
         )
 
 
-def _clock(probe: ProbeReply) -> Check:
+def _check_clock(probe: ProbeReply) -> Check:
     ahead = words.seconds_between(words.now(), probe.at)
     if abs(ahead) <= SKEW_SECONDS:
         return Check(name="clock", finding="the clock agrees with the store's")
@@ -97,36 +97,36 @@ def _clock(probe: ProbeReply) -> Check:
     )
 
 
-def _token(store: OctoStore) -> Check:
+def _check_token(store: OctoStore) -> Check:
     me = store.whoami()
     within = f" on jobs named {me.prefix}…" if me.prefix else ""
     until = "" if me.expires_at is None else f", until {words.clock(me.expires_at)} UTC"
     return Check(name="token", finding=f"{me.name}, with {', '.join(sorted(me.scopes))}{within}{until}")
 
 
-def _problem(error: OctoStoreError, place: Place) -> Check:
+def _problem(error: OctoStoreError, address: StoreAddress) -> Check:
     finding = str(error)
     if isinstance(error, NotAllowed) or (isinstance(error, InvalidInput) and "token" in error.field.lower()):
         name, advice = "token", "set OCTOSTORE_TOKEN or OCTOSTORE_TOKEN_FILE; `octostore token create` creates one"
     elif isinstance(error, Unreachable):
-        name, advice = "store", next_step(error, place)
+        name, advice = "store", next_step(error, address)
     elif isinstance(error, InvalidInput) and error.field == "permissions":
         name, advice = "permissions", "find out who else can use this machine: they may have changed the store"
         finding = finding.removeprefix(f"{name} ")
     else:
-        name, advice = "url", "correct the URL of the store, see above"
+        name, advice = "url", "correct the store's URL, shown above"
     return Check(name=name, status="problem", finding=finding, advice=advice, exit_code=exit_code_of(error))
 
 
 # The embedded file
 
 
-def _file(path: Path) -> Iterator[Check]:
+def _check_file(path: Path) -> Iterator[Check]:
     if not path.exists():
         return
-    with suppress(InvalidInput):  # which was the first thing to be found
+    with suppress(InvalidInput):  # already reported
         check_file(str(path))
-        yield _permissions(path)
+        yield _check_permissions(path)
     free = shutil.disk_usage(path.parent).free
     if free < DISK_BYTES:
         yield Check(
@@ -144,13 +144,13 @@ def _file(path: Path) -> Iterator[Check]:
             status="problem",
             finding=f"{path} is on {kind}, where SQLite's locks are unreliable",
             advice="keep the file on a local disk, and share it with `octostore serve`",
-            exit_code=exits.BAD_INPUT,
+            exit_code=exit_codes.BAD_INPUT,
         )
 
 
-def _permissions(path: Path) -> Check:
+def _check_permissions(path: Path) -> Check:
     readable = stat.S_IRGRP | stat.S_IROTH | stat.S_IWGRP | stat.S_IWOTH
-    # Whoever cannot get through the folder cannot get at the file.
+    # A user who cannot enter the folder cannot reach the file.
     is_open = path.parent.stat().st_mode & (stat.S_IXGRP | stat.S_IXOTH) and path.stat().st_mode & readable
     if is_open:
         return Check(
@@ -163,7 +163,7 @@ def _permissions(path: Path) -> Check:
 
 
 def _file_system(path: Path) -> str:
-    """Its type, by the longest mount point that leads to it; empty where the system does not say."""
+    """The type of the file system, from the longest matching mount point; empty if unknown."""
     try:
         mounts = [line.split() for line in Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines()]
     except OSError:
@@ -176,21 +176,21 @@ def _file_system(path: Path) -> str:
 # `octostore run`
 
 
-def _supervision() -> Check:
+def _check_supervision() -> Check:
     if os.uname().sysname == "Linux" and Path("/proc/self/stat").exists():
         return Check(name="run", finding="`octostore run` can stop everything a command has started")
     return Check(
         name="run",
         status="warning",
-        finding="on this system, processes that leave their group, such as daemons, cannot be found",
-        advice="make sure that commands under `octostore run` start none; Linux does not have this limit",
+        finding="on this system, `octostore run` cannot find processes that leave their group, like daemons",
+        advice="make sure that its commands start none; Linux does not have this limit",
     )
 
 
 # `octostore mcp`
 
 
-def _mcp() -> Check:
+def _check_mcp() -> Check:
     if find_spec("aiohttp") is None:
         from octostore.extras import how_to_add  # noqa: PLC0415
 

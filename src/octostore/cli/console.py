@@ -1,4 +1,4 @@
-"""Where answers and remarks go: answers to stdout, for people or as JSON; remarks to stderr."""
+"""Print results to stdout, as text or as JSON, and messages to stderr."""
 
 import os
 import re
@@ -11,13 +11,13 @@ from typing import Any, TextIO
 
 import msgspec
 
-from octostore.cli.exits import BROKEN_PIPE
+from octostore.cli.exit_codes import BROKEN_PIPE
 from octostore.cli.table import Row, as_table
 from octostore.core.visible import visible, visible_json
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
-_SEQUENCES = {chr(0xD800 + place): f"\x1b[{code}m" for place, code in enumerate(["0", *_STYLES.values()])}
-"""What a style is until it is printed, and then: lone surrogates are in no text that was ever read or received."""
+_SEQUENCES = {chr(0xD800 + address): f"\x1b[{code}m" for address, code in enumerate(["0", *_STYLES.values()])}
+"""Placeholders for styles, and what is printed for them. Lone surrogates occur in no text that was read or received."""
 _PLAIN, *_MARKS = _SEQUENCES
 _MARK_OF = dict(zip(_STYLES, _MARKS, strict=True))
 _ANY_MARK = re.compile(f"([{''.join(_SEQUENCES)}])")
@@ -28,29 +28,29 @@ class Console:
         self.is_json = is_json
         self._out = sys.stdout if out is None else out
         if isinstance(self._out, TextIOWrapper):
-            # JSON is UTF-8 everywhere; people are shown as much as their terminal can show.
+            # JSON is always UTF-8; text uses the terminal's encoding.
             self._out.reconfigure(encoding="utf-8" if is_json else None, errors="backslashreplace")
         self.is_live = self._out.isatty() and not is_json and os.environ.get("TERM") != "dumb"
-        """Whether somebody watches, so that what was printed can be painted over."""
+        """Whether this is a terminal, where printed lines can be overwritten."""
         self._has_colour = self.is_live and not os.environ.get("NO_COLOR")
 
-    def answer(self, document: Any, *lines: str) -> None:
-        """One answer: `document` as JSON if that was asked for, else `lines` for people."""
+    def print_result(self, document: Any, *lines: str) -> None:
+        """Print `document` with --json, else `lines`."""
         if self.is_json:
-            self.say(visible_json(msgspec.json.encode(document).decode()))
+            self.print_lines(visible_json(msgspec.json.encode(document).decode()))
         else:
-            self.say(*lines)
+            self.print_lines(*lines)
 
-    def say(self, *lines: str) -> None:
-        """Each on one line, whatever is in it: much of it was written by others."""
-        self._out.write("".join(f"{_drawn(line)}\n" for line in lines))
+    def print_lines(self, *lines: str) -> None:
+        """Print each on one line, with control characters escaped: other people wrote much of it."""
+        self._out.write("".join(f"{_render(line)}\n" for line in lines))
         self._out.flush()
 
-    def remark(self, *lines: str) -> None:
-        complain(*(f"octostore: {line}" for line in lines))
+    def print_message(self, *lines: str) -> None:
+        print_stderr(*(f"octostore: {line}" for line in lines))
 
     def table(self, header: Sequence[str], rows: Sequence[Row]) -> list[str]:
-        """Lines; on a terminal none is longer than it is wide."""
+        """Lines that fit the width of the terminal."""
         head, *body = as_table(header, rows, self._size.columns or None)
         return [self.style(head, "bold"), *body]
 
@@ -60,48 +60,47 @@ class Console:
         return f"{''.join(_MARK_OF[name] for name in names)}{text}{_PLAIN}"
 
     def repaint(self, lines: Sequence[str]) -> None:
-        """In the place of all that is on the screen, which does not scroll."""
+        """Replace the whole screen, without scrolling."""
         room = self._size.lines - 1
         if 0 < room < len(lines):
-            lines = [*lines[: room - 1], self.style(f"… and {len(lines) - room + 1} lines more", "dim")]
+            lines = [*lines[: room - 1], self.style(f"… and {len(lines) - room + 1} more lines", "dim")]
         self._paint("\x1b[H", lines, "\x1b[J")
 
     def paint_over(self, painted: int, lines: Sequence[str]) -> None:
-        """In the place of the last lines that were `painted`."""
+        """Replace the last `painted` lines."""
         self._paint(f"\x1b[{painted}A" if painted else "", lines)
 
     def clear(self) -> None:
         self._paint("\x1b[2J", [])
 
     def end_with_reader(self) -> None:
-        """For a command that only looks, and goes on: it ends as soon as nobody reads any more, as in `… | grep -m1`.
+        """Exit as soon as the reader of a pipe is gone, as in `… --follow | grep -m1`.
 
-        It would notice when it next writes, and that may never be.
+        Otherwise the command would notice at its next write, which may never happen.
         """
         Thread(target=_end_with_reader, args=(self._out.fileno(),), daemon=True).start()
 
     def _paint(self, before: str, lines: Sequence[str], behind: str = "") -> None:
-        self._out.write(before + "".join(f"{_drawn(line)}\x1b[K\n" for line in lines) + behind)
+        self._out.write(before + "".join(f"{_render(line)}\x1b[K\n" for line in lines) + behind)
         self._out.flush()
 
     @property
     def _size(self) -> os.terminal_size:
-        """Of the terminal; zeros where there is none, or one that does not know."""
+        """The terminal's size; zeros if unknown."""
         return os.get_terminal_size(self._out.fileno()) if self.is_live else os.terminal_size((0, 0))
 
 
-def complain(*lines: str) -> None:
-    """To stderr."""
-    sys.stderr.write("".join(f"{_drawn(line)}\n" for line in lines))
+def print_stderr(*lines: str) -> None:
+    sys.stderr.write("".join(f"{_render(line)}\n" for line in lines))
     sys.stderr.flush()
 
 
-def _drawn(line: str) -> str:
+def _render(line: str) -> str:
     return "".join(_SEQUENCES.get(part) or visible(part) for part in _ANY_MARK.split(line))
 
 
 def _end_with_reader(descriptor: int) -> None:
     poll = select.poll()
-    poll.register(descriptor, 0)  # that the other end is closed is told in any case
+    poll.register(descriptor, 0)  # hangups are always reported
     poll.poll()
     os._exit(BROKEN_PIPE)

@@ -1,7 +1,7 @@
 """Every environment variable, for `octostore --help` and for the reference in docs/."""
 
 from octostore.cli.commands.serve import TOKENS_FILE_VARIABLE
-from octostore.cli.failing import DEBUG_VARIABLE
+from octostore.cli.failures import DEBUG_VARIABLE
 from octostore.cli.options import LEASE_VARIABLE
 from octostore.client.http.server_url import CLEAR_TEXT_VARIABLE, TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
 from octostore.client.owner import OWNER_VARIABLE

@@ -1,4 +1,4 @@
-"""Which lease a command is about: the one that it is given, or the one that is kept for its owner."""
+"""Which lease a command uses: the one it was given, or the one kept for its owner."""
 
 import argparse
 import os
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from octostore.cli.command import Arguments, Context, completed_by
-from octostore.cli.completing import job_names
-from octostore.cli.living import my_name
-from octostore.cli.options import LEASE_VARIABLE, lease_or_none
+from octostore.cli.activity import current_owner
+from octostore.cli.completers import job_names
+from octostore.cli.options import LEASE_VARIABLE, lease_id_from
+from octostore.cli.subcommands import Arguments, Context, set_completer
 from octostore.client.owner import OWNER_VARIABLE
 from octostore.core.errors import InvalidInput, LeaseLost
 from octostore.stores.opening import keeping_root
@@ -25,7 +25,7 @@ SHOWN_MAX = 10
 
 
 class Lease(msgspec.Struct, frozen=True):
-    """`kept` where it was found in a file."""
+    """`kept` is set if it was found in a lease file."""
 
     job_id: str
     lease_id: str
@@ -34,14 +34,14 @@ class Lease(msgspec.Struct, frozen=True):
     leases: "KeptLeases | None" = None
 
     def forget(self) -> None:
-        """The claim is over."""
+        """Delete its file, because the claim has ended."""
         if self.kept is not None and self.leases is not None:
             self.leases.forget(self.kept)
 
 
 def add_job(parser: argparse.ArgumentParser) -> None:
     job = parser.add_argument("job", metavar="JOB", nargs="?", help="job name (optional if you keep exactly one claim)")
-    completed_by(job, job_names)
+    set_completer(job, job_names)
 
 
 def add_lease_options(parser: argparse.ArgumentParser) -> None:
@@ -52,12 +52,12 @@ def add_lease_options(parser: argparse.ArgumentParser) -> None:
 
 
 @contextmanager
-def found_lease(job_id: str | None, arguments: Arguments, context: Context) -> Iterator[Lease]:
-    """For the length of a block. One that is kept is forgotten if the block finds that it is lost."""
-    lease = _given(job_id, arguments.lease_id)
-    # Which job a variable is about, it does not say; a file does.
+def using_lease(job_id: str | None, arguments: Arguments, context: Context) -> Iterator[Lease]:
+    """Find the lease for the block. A kept lease is deleted if the block finds that it is lost."""
+    lease = _explicit_lease(job_id, arguments.lease_id)
+    # OCTOSTORE_LEASE_ID does not say which job it is for; a lease file does.
     if lease is None or (arguments.lease_id is None and _has_keeper(lease.job_id, arguments.owner, context)):
-        lease = _kept(job_id, arguments.owner, context)
+        lease = _kept_lease(job_id, arguments.owner, context)
     try:
         yield lease
     except LeaseLost:
@@ -66,12 +66,12 @@ def found_lease(job_id: str | None, arguments: Arguments, context: Context) -> I
 
 
 def is_kept_job(job_id: str, owner: str | None, context: Context) -> bool:
-    """Whether that is the name of a job that is kept for the owner."""
+    """Whether a claim on this job is kept for the owner."""
     return _find(job_id, owner, context) is not None
 
 
 def _has_keeper(job_id: str, owner: str | None, context: Context) -> bool:
-    with suppress(InvalidInput):  # whose it is need not be said by those who have a lease
+    with suppress(InvalidInput):  # an explicit lease needs no owner
         kept = _find(job_id, owner, context)
         return kept is not None and kept.is_kept
     return False
@@ -79,25 +79,25 @@ def _has_keeper(job_id: str, owner: str | None, context: Context) -> bool:
 
 def _find(job_id: str, owner: str | None, context: Context) -> "KeptLease | None":
     leases = kept_leases(context)
-    who = None if leases is None else who_keeps(owner, leases)
+    who = None if leases is None else keeping_owner(owner, leases)
     return None if leases is None or who is None else leases.find(who, job_id)
 
 
 def kept_leases(context: Context) -> "KeptLeases | None":
-    """None where nothing is kept, which is found out without importing anything."""
-    if not os.path.exists(keeping_root(context.place.url)):  # noqa: PTH110  # pathlib is not needed for that
+    """None if nothing is kept, determined without importing anything."""
+    if not os.path.exists(keeping_root(context.address.url)):  # noqa: PTH110  # pathlib is slow to import
         return None
-    from octostore.keeping.leases import KeptLeases  # noqa: PLC0415  # only for those who keep something
+    from octostore.keeping.leases import KeptLeases  # noqa: PLC0415  # only if something is kept
 
-    return KeptLeases.of_store(context.place.url)
+    return KeptLeases.of_store(context.address.url)
 
 
-def who_keeps(owner: str | None, leases: "KeptLeases") -> str | None:
-    """`owner`, else OCTOSTORE_OWNER, else the agent whose command this is, or the only one who keeps claims here.
+def keeping_owner(owner: str | None, leases: "KeptLeases") -> str | None:
+    """`owner`, else OCTOSTORE_OWNER, else the agent that runs this command, else the only owner with kept claims here.
 
-    None if there is none. What is watched for another agent is not taken for this one's.
+    None if there is none. Claims that another agent's process keeps do not count.
     """
-    from octostore.keeping.watching import agent_here, is_of_another_agent, name_of  # noqa: PLC0415  # the same
+    from octostore.keeping.watching import agent_here, is_of_another_agent, name_of  # noqa: PLC0415  # as above
 
     named = owner or os.environ.get(OWNER_VARIABLE)
     if named:
@@ -110,25 +110,25 @@ def who_keeps(owner: str | None, leases: "KeptLeases") -> str | None:
     if len(owners) > 1:
         raise InvalidInput(
             "owner",
-            f"is required: {_listed(owners)} keep claims here. Say which of them you are: add `--owner NAME` to every "
+            f"is required: {_join(owners)} keep claims here. Say which of them you are: add `--owner NAME` to every "
             f"command, or set {OWNER_VARIABLE}",
         )
     return owners[0]
 
 
 def _owners(leases: "Sequence[KeptLease]") -> list[str]:
-    """Also those whose keepers are gone, if there is nobody else."""
+    """Owners with live keepers, or if there are none, those whose keepers are gone."""
     return sorted({lease.owner for lease in leases if lease.is_kept} or {lease.owner for lease in leases})
 
 
-def said_again(owner: str | None, context: Context) -> str:
-    """The options that the next command needs, because nothing else says it."""
-    url = f" --url {shlex.quote(str(context.place))}" if context.place.setting == "--url" else ""
-    return f"{url} --owner {shlex.quote(owner)}" if owner and owner != my_name(None) else url
+def repeated_options(owner: str | None, context: Context) -> str:
+    """Options to repeat in the next command, because no variable sets them."""
+    url = f" --url {shlex.quote(str(context.address))}" if context.address.source == "--url" else ""
+    return f"{url} --owner {shlex.quote(owner)}" if owner and owner != current_owner(None) else url
 
 
-def _given(job_id: str | None, option: str | None) -> Lease | None:
-    lease_id = lease_or_none(option)
+def _explicit_lease(job_id: str | None, option: str | None) -> Lease | None:
+    lease_id = lease_id_from(option)
     if lease_id is None:
         if option is not None:
             raise InvalidInput("lease_id", "is empty: give --lease-id what `octostore claim` printed")
@@ -140,32 +140,32 @@ def _given(job_id: str | None, option: str | None) -> Lease | None:
     return Lease(job_id, lease_id, fencing_token(job_id))
 
 
-def _kept(job_id: str | None, owner: str | None, context: Context) -> Lease:
+def _kept_lease(job_id: str | None, owner: str | None, context: Context) -> Lease:
     leases = kept_leases(context)
     if leases is None:
-        raise _needed(job_id)
-    who = who_keeps(owner, leases)
+        raise _no_lease(job_id)
+    who = keeping_owner(owner, leases)
     if who is None:
-        raise _needed(job_id)
-    kept = _chosen(job_id, who, leases.of(who), _owners(leases.all()))
+        raise _no_lease(job_id)
+    kept = _choose(job_id, who, leases.of(who), _owners(leases.all()))
     leases.show_life(who)
     return Lease(kept.job_id, kept.lease_id, kept.fencing_token, kept, leases)
 
 
-def _chosen(job_id: str | None, who: str, theirs: "Sequence[KeptLease]", owners: Sequence[str]) -> "KeptLease":
-    """The newest of the job, or the only one. One without a keeper only counts if there is no other."""
+def _choose(job_id: str | None, who: str, theirs: "Sequence[KeptLease]", owners: Sequence[str]) -> "KeptLease":
+    """The newest lease for the job, or the only one. Leases without a keeper count only if there are no others."""
     if not theirs:
-        others = f"; those kept here belong to {_listed(owners)} (use --owner)" if owners else ""
-        raise _needed(job_id, f"{who} keeps no claim here{others}")
+        others = f"; those kept here belong to {_join(owners)} (use --owner)" if owners else ""
+        raise _no_lease(job_id, f"{who} keeps no claim here{others}")
     if job_id is not None:
         mine = [lease for lease in theirs if lease.job_id == job_id]
         if not mine:
-            names = _listed(sorted({lease.job_id for lease in theirs}))
-            raise _needed(job_id, f"{who} keeps no claim on {job_id} here, only on {names}")
+            names = _join(sorted({lease.job_id for lease in theirs}))
+            raise _no_lease(job_id, f"{who} keeps no claim on {job_id} here, only on {names}")
         return mine[0]
     candidates = [lease for lease in theirs if lease.is_kept] or list(theirs)
     if len(candidates) > 1:
-        names = _listed([lease.job_id for lease in candidates])
+        names = _join([lease.job_id for lease in candidates])
         raise InvalidInput("job", f"is required: {who} keeps several claims here: {names}")
     return candidates[0]
 
@@ -175,10 +175,10 @@ class NothingKept(InvalidInput):
 
     def __init__(self, problem: str) -> None:
         super().__init__("lease_id", problem)
-        self.args = (problem,)  # nobody who types `octostore release` has heard of a lease
+        self.args = (problem,)  # without the field name: users of `octostore release` need not know about leases
 
 
-def _needed(job_id: str | None, why: str | None = None) -> NothingKept:
+def _no_lease(job_id: str | None, why: str | None = None) -> NothingKept:
     if job_id is None:
         nothing, it, job, also = "you hold no claim here", "a job", "JOB", ", and name the JOB"
     else:
@@ -190,15 +190,15 @@ def _needed(job_id: str | None, why: str | None = None) -> NothingKept:
     )
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join(names: Sequence[str]) -> str:
     shown = ", ".join(names[:SHOWN_MAX])
     return shown if len(names) <= SHOWN_MAX else f"{shown} and {len(names) - SHOWN_MAX} more"
 
 
 def fencing_token(job: str) -> int | None:
-    """The one that came with the lease, where it is known: a store that has gone back in time is told by it."""
+    """The fencing token that came with the lease, if known: it shows whether the store was restored from a backup."""
     text = os.environ.get(FENCING_VARIABLE)
-    if not text or os.environ.get(JOB_VARIABLE, job) != job:  # within `run`, but about another job
+    if not text or os.environ.get(JOB_VARIABLE, job) != job:  # inside `run`, but about another job
         return None
     try:
         return int(text)

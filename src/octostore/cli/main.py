@@ -1,37 +1,37 @@
-"""`octostore`: where a process of the command line begins and ends."""
+"""The entry point of the `octostore` command."""
 
 import os
 import sys
 from collections.abc import Sequence
 
-from octostore.cli import exits, starting
+from octostore.cli import exit_codes, startup
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is None:
-        starting.begin()
-    from octostore.cli.calling import carry_out, complete  # noqa: PLC0415  # what takes long has begun by now
+        startup.prepare()
+    from octostore.cli.dispatch import print_completions, run_command_line  # noqa: PLC0415  # after `prepare`
 
     if "_ARGCOMPLETE" in os.environ:
-        complete()
+        print_completions()
     _replace_closed_streams()
     try:
         try:
-            return carry_out(sys.argv[1:] if arguments is None else arguments)
+            return run_command_line(sys.argv[1:] if arguments is None else arguments)
         finally:
             sys.stdout.flush()
             if arguments is None:
-                starting.end()
+                startup.skip_final_gc()
     except KeyboardInterrupt:
-        return exits.INTERRUPTED
+        return exit_codes.INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our answers has enough. Python would complain about the rest at its end.
+        # The reader is gone. Python would complain about unwritten output at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return exits.BROKEN_PIPE
+        return exit_codes.BROKEN_PIPE
 
 
 def _replace_closed_streams() -> None:
-    """Whoever has closed one (`>&-`) does not want to read it, and must not get it through the other."""
+    """Replace a closed stream (`>&-`) by /dev/null, so that its output does not end up in another file."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))

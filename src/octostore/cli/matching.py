@@ -1,12 +1,12 @@
-"""What operators do to the jobs they name, or to all dead jobs that match."""
+"""Operator commands on named jobs, or on all dead jobs that match."""
 
 import argparse
 from collections.abc import Callable
 
-from octostore.cli import exits
-from octostore.cli.command import Arguments, Context
+from octostore.cli import exit_codes
 from octostore.cli.operating import add_operator_options, operate
 from octostore.cli.progress_bar import ProgressBar
+from octostore.cli.subcommands import Arguments, Context
 from octostore.client.store import OctoStore
 from octostore.core.errors import InvalidInput
 from octostore.core.replies import ChangedReply, JobView
@@ -31,7 +31,7 @@ def operate_on_matching(
     change_all: Callable[..., int],
     changed: str,
 ) -> int:
-    """`change_all` is given the store, the filters and `on_batch`; `changed` is the word for what it does."""
+    """`change_all` takes the store, the filters and `on_batch`; `changed` is the past participle for messages."""
     _check(arguments)
     if not arguments.all:
         return operate(arguments, context, change_one)
@@ -44,19 +44,21 @@ def operate_on_matching(
         bar.count(number)
 
     try:
-        with context.place.open() as store, ProgressBar(changed) as bar:
+        with context.address.open() as store, ProgressBar(changed) as bar:
             number = change_all(store, **filters, reason=arguments.reason, on_batch=note)
     except BaseException:
         if so_far:
-            context.console.remark(f"{_jobs(so_far)} had been {changed} by then; run the same again for the rest")
+            context.console.print_message(
+                f"{_jobs(so_far)} were {changed} before this; run the command again for the rest"
+            )
         raise
-    told = (
+    summary = (
         f"{changed} {_jobs(number)} (out of attempts or cancelled)"
         if number
         else f"no dead jobs match; nothing was {changed}"
     )
-    context.console.answer(ChangedReply(changed=number, after=None), told)
-    return exits.DID
+    context.console.print_result(ChangedReply(changed=number, after=None), summary)
+    return exit_codes.SUCCESS
 
 
 def _jobs(number: int) -> str:

@@ -1,4 +1,4 @@
-"""What the words of a command line mean."""
+"""Types of command-line arguments."""
 
 import argparse
 import os
@@ -28,15 +28,15 @@ def moment(text: str) -> datetime:
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time; use a form such as 2026-11-16T06:00:00Z") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time; use the form 2026-11-16T06:00:00Z") from None
     if found.tzinfo is None:
         raise argparse.ArgumentTypeError(f"{text!r} has no time zone; append Z for UTC")
     return found
 
 
 def json_value(text: str) -> Any:
-    """JSON as it stands there, of a file (`@FILE`), or of stdin (`-`)."""
-    from octostore.core.encoding import decode_strictly  # noqa: PLC0415  # few commands take a document
+    """JSON from the argument itself, from a file (`@FILE`), or from stdin (`-`)."""
+    from octostore.core.encoding import decode_strictly  # noqa: PLC0415  # few commands take JSON
 
     try:
         if text == "-":
@@ -52,16 +52,16 @@ def json_value(text: str) -> Any:
         raise argparse.ArgumentTypeError(f"{error} (plain text needs quotes inside quotes: '\"text\"')") from None
 
 
-def whole(text: str) -> int:
+def integer(text: str) -> int:
     try:
         return int(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
 
 
-def whole_from(low: int, high: int = sys.maxsize) -> Callable[[str], int]:
+def integer_from(low: int, high: int = sys.maxsize) -> Callable[[str], int]:
     def convert(text: str) -> int:
-        number = whole(text)
+        number = integer(text)
         if not low <= number <= high:
             span = f"from {low}" if high == sys.maxsize else f"from {low} to {high}"
             raise argparse.ArgumentTypeError(f"{text!r} is not a whole number {span}")
@@ -70,8 +70,8 @@ def whole_from(low: int, high: int = sys.maxsize) -> Callable[[str], int]:
     return convert
 
 
-positive = whole_from(1)
-exit_status = whole_from(0, 255)
+positive_integer = integer_from(1)
+exit_status = integer_from(0, 255)
 
 
 def number(text: str) -> float:
@@ -95,5 +95,5 @@ def signal_number(text: str) -> int:
     raise argparse.ArgumentTypeError(f"{text!r} is not a signal; try TERM or INT")
 
 
-def lease_or_none(given: str | None) -> str | None:
+def lease_id_from(given: str | None) -> str | None:
     return (os.environ.get(LEASE_VARIABLE) if given is None else given) or None

@@ -1,4 +1,4 @@
-"""Command lines, parsed; and the help that people read."""
+"""Parse command lines, and format the help."""
 
 import argparse
 from collections.abc import Iterable, Sequence
@@ -7,16 +7,16 @@ from itertools import groupby
 from typing import Any, NoReturn
 
 from octostore._version import __version__
-from octostore.cli.command import BY_NAME, COMMANDS, Command
-from octostore.cli.exits import MEANINGS
+from octostore.cli.exit_codes import MEANINGS
+from octostore.cli.subcommands import BY_NAME, SUBCOMMANDS, Subcommand
 
 PROGRAM = "octostore"
 DESCRIPTION = "One owner per job, ownership that anyone can see, and automatic recovery when a worker disappears."
 WIDEST = 120
 EXAMPLES_TITLE = "examples:"
 CLOSE = 0.8
-"""How much of a word must be right to tell which one was meant."""
-_ELSEWHERE = {
+"""How similar a mistyped command must be to be suggested."""
+_SYNONYMS = {
     "acquire": "claim",
     "done": "release",
     "lock": "claim",
@@ -28,11 +28,11 @@ _ELSEWHERE = {
     "unlock": "release",
     "worker": "work",
 }
-"""What it is called elsewhere, and here."""
+"""What other tools call it, and what it is called here."""
 
 
-class Misunderstood(Exception):
-    """A command line that makes no sense. `usage` says what would, `program` whose help explains it."""
+class UsageError(Exception):
+    """A command line that cannot be parsed. `usage` is the correct form; `program --help` explains it."""
 
     def __init__(self, problem: str, usage: str, program: str) -> None:
         super().__init__(problem)
@@ -41,10 +41,10 @@ class Misunderstood(Exception):
 
 
 class Formatter(argparse.HelpFormatter):
-    """Text as wide as the terminal, with its paragraphs; examples as they are."""
+    """Wraps paragraphs to the width of the terminal; leaves examples alone."""
 
     def __init__(self, prog: str) -> None:
-        import shutil  # noqa: PLC0415  # only for those who read help
+        import shutil  # noqa: PLC0415  # only for --help
 
         super().__init__(prog, width=min(shutil.get_terminal_size().columns - 2, WIDEST))
 
@@ -55,10 +55,10 @@ class Formatter(argparse.HelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """One for each command; all know the options that every command has."""
+    """The parser of a subcommand, with the options that all of them share."""
 
     def __init__(self, **options: Any) -> None:
-        # argparse makes a formatter for every option that is added; that of the help is made when somebody reads it.
+        # argparse creates a formatter for every option added; the one for the help is expensive.
         plain = partial(argparse.HelpFormatter, width=WIDEST)
         super().__init__(**{"formatter_class": plain, "allow_abbrev": False, **options})
         group = self.add_argument_group("for every command")
@@ -82,7 +82,7 @@ class Parser(argparse.ArgumentParser):
     def short_usage(self) -> str:
         if self.usage is not None:
             return self.usage
-        return " ".join([self.prog, *map(shown_value, self._get_positional_actions()), "[options]"])
+        return " ".join([self.prog, *map(value_placeholder, self._get_positional_actions()), "[options]"])
 
     @property
     def all_arguments(self) -> list[argparse.Action]:
@@ -90,23 +90,23 @@ class Parser(argparse.ArgumentParser):
 
     @property
     def nested(self) -> dict[str, "Parser"]:
-        """Of a command that has commands: their parsers by name."""
+        """The parsers of its subcommands, by name."""
         found = [action.choices for action in self._actions if isinstance(action.choices, dict)]
         return found[0] if found else {}
 
     def error(self, message: str) -> NoReturn:
-        raise Misunderstood(message, self.format_usage(), self.prog)
+        raise UsageError(message, self.format_usage(), self.prog)
 
 
-def shown_value(action: argparse.Action) -> str:
-    """What stands for the value of an argument."""
+def value_placeholder(action: argparse.Action) -> str:
+    """How usage and help show an argument's value."""
     name = str(action.metavar or "|".join(action.choices or [action.dest.upper()]))
     return {"?": f"[{name}]", "+": f"{name}…", "*": f"[{name}…]"}.get(str(action.nargs), name)
 
 
-def new_parser(commands: Iterable[Command] = COMMANDS) -> Parser:
-    """Knows these commands: one that is called has no use for the others."""
-    parser = _Top(prog=PROGRAM, usage=f"{PROGRAM} COMMAND …")
+def new_parser(commands: Iterable[Subcommand] = SUBCOMMANDS) -> Parser:
+    """A parser for these subcommands; running one does not need the others."""
+    parser = _TopParser(prog=PROGRAM, usage=f"{PROGRAM} COMMAND …")
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
     subparsers = parser.add_subparsers(
         dest="command", required=True, metavar="COMMAND", parser_class=Parser, prog=PROGRAM
@@ -116,8 +116,8 @@ def new_parser(commands: Iterable[Command] = COMMANDS) -> Parser:
     return parser
 
 
-def configure(parser: Parser, command: Command) -> None:
-    """Make it the parser of that command."""
+def configure(parser: Parser, command: Subcommand) -> None:
+    """Add the description, examples and arguments of this subcommand."""
     module = command.module
     parser.description = (module.__doc__ or "").strip()
     parser.epilog = "\n".join([EXAMPLES_TITLE, *(f"  {line}" for line in module.EXAMPLES)])
@@ -125,37 +125,37 @@ def configure(parser: Parser, command: Command) -> None:
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Options stand before or behind the command. Raises `Misunderstood`."""
-    ours, behind = _split(arguments)
-    word = _command_of(ours)
+    """Options may come before or after the subcommand. Raises `UsageError`."""
+    own, command_line = _split(arguments)
+    word = _command_of(own)
     named = BY_NAME.get(word or "")
     parser = new_parser(() if named is None else [named])
     if word is not None and named is None:
         parser.error(f"unknown command {word!r}{_did_you_mean(word)}")
-    parsed, unknown = parser.parse_known_args(ours)
-    asked = parser.nested[parsed.command]
+    parsed, unknown = parser.parse_known_args(own)
+    subparser = parser.nested[parsed.command]
     takes_command = hasattr(parsed, "takes_command")
-    if takes_command and not behind and not any(one.startswith("-") for one in unknown[:1]):
-        asked.error(f"no command given: put `--` before it, as in `{asked.short_usage}`")
+    if takes_command and not command_line and not any(one.startswith("-") for one in unknown[:1]):
+        subparser.error(f"no command given: put `--` before it, as in `{subparser.short_usage}`")
     if unknown:
-        asked.error(f"unrecognized arguments: {' '.join(unknown)}")
-    if behind and not takes_command:
-        asked.error(f"{parsed.command} takes nothing after --")
-    parsed.behind = behind
+        subparser.error(f"unrecognized arguments: {' '.join(unknown)}")
+    if command_line and not takes_command:
+        subparser.error(f"{parsed.command} takes nothing after --")
+    parsed.command_line = command_line
     return parsed
 
 
-def asks_for_json(arguments: Sequence[str]) -> bool:
-    """Also of a command line that cannot be parsed."""
+def wants_json(arguments: Sequence[str]) -> bool:
+    """Works for command lines that cannot be parsed, too."""
     return "--json" in _split(arguments)[0]
 
 
 def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """At the first `--`: what is behind it is somebody else's command line."""
+    """Split at the first `--`, which starts another program's command line."""
     if "--" not in arguments:
         return list(arguments), []
-    place = list(arguments).index("--")
-    return list(arguments[:place]), list(arguments[place + 1 :])
+    position = list(arguments).index("--")
+    return list(arguments[:position]), list(arguments[position + 1 :])
 
 
 def _command_of(arguments: Sequence[str]) -> str | None:
@@ -169,20 +169,20 @@ def _command_of(arguments: Sequence[str]) -> str | None:
 
 
 def _did_you_mean(word: str) -> str:
-    from difflib import get_close_matches  # noqa: PLC0415  # only for those who mistype
+    from difflib import get_close_matches  # noqa: PLC0415  # only for typos
 
-    meant = [_ELSEWHERE[word]] if word in _ELSEWHERE else get_close_matches(word, BY_NAME, 1, CLOSE)
+    meant = [_SYNONYMS[word]] if word in _SYNONYMS else get_close_matches(word, BY_NAME, 1, CLOSE)
     return "".join(f"; did you mean {name}?" for name in meant)
 
 
-class _Top(Parser):
-    """Its help has the commands in groups."""
+class _TopParser(Parser):
+    """Its help lists the subcommands in groups."""
 
     def format_help(self) -> str:
         from octostore.cli.environment import VARIABLES  # noqa: PLC0415  # only for those who read help
 
         lines = [f"usage: {self.short_usage}", "", DESCRIPTION, ""]
-        for group, commands in groupby(COMMANDS, key=lambda command: command.group):
+        for group, commands in groupby(SUBCOMMANDS, key=lambda command: command.group):
             lines += [f"{group}:", *(f"  {command.name:<14}{command.summary}" for command in commands), ""]
         lines += ["exit codes:", *(f"  {code:<4}{meaning.replace('`', '')}" for code, meaning in MEANINGS.items()), ""]
         lines += ["environment:", *(f"  {name:<29}{meaning}" for name, meaning in VARIABLES.items()), ""]

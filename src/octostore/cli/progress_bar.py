@@ -1,4 +1,4 @@
-"""How far something is that takes a while, for whoever watches."""
+"""A progress bar for slow commands."""
 
 import sys
 import time
@@ -6,12 +6,12 @@ from types import TracebackType
 from typing import Self
 
 QUIET_SECONDS = 0.5
-"""What is over by then needs no bar."""
+"""Faster commands show no bar."""
 WIDTH = 30
 
 
 class ProgressBar:
-    """On stderr, if that is a terminal, and gone when it is over."""
+    """On stderr, if that is a terminal. Erased at the end."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -24,7 +24,7 @@ class ProgressBar:
         self._draw(f"[{'#' * filled}{'.' * (WIDTH - filled)}] {share:4.0%} {self._what}")
 
     def count(self, done: int) -> None:
-        """Of nobody knows how many."""
+        """Show a count without a known total."""
         self._draw(f"{done:,} {self._what}")
 
     def _draw(self, text: str) -> None:

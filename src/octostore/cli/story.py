@@ -1,4 +1,4 @@
-"""What happened, in sentences."""
+"""Events and attempts in sentences."""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -10,12 +10,11 @@ from octostore.core.events import Event
 from octostore.core.replies import AttemptView
 
 
-def told_attempts(attempts: Iterable[AttemptView]) -> list[str]:
-    """Newest first, as they come."""
-    return [_told_attempt(attempt) for attempt in attempts]
+def describe_attempts(attempts: Iterable[AttemptView]) -> list[str]:
+    return [_describe_attempt(attempt) for attempt in attempts]
 
 
-def _told_attempt(attempt: AttemptView) -> str:
+def _describe_attempt(attempt: AttemptView) -> str:
     lasted = words.duration(words.seconds_between(attempt.claimed_at, attempt.ended_at))
     how = _ENDINGS.get(attempt.how, attempt.how)
     said = _said(attempt.error or attempt.reason, attempt.note)
@@ -31,19 +30,19 @@ _ENDINGS = {
     "expired": "disappeared",
     "force_released": "lost it (force-released)",
     "cancelled": "lost it (cancelled)",
-    "undone": "disconnected before its claim was answered",
+    "undone": "disconnected before it got the claim",
 }
 
 
-def told_event(event: Event, console: Console, *, reader: str) -> str:
-    """A line of the log, for the principal who reads it."""
-    session = event.session_id and words.session(event.session_id, event.session_principal, reader)
+def describe_event(event: Event, console: Console, *, reader: str) -> str:
+    """One line of the log. `reader` is the principal who reads it."""
+    session = event.session_id and words.session_name(event.session_id, event.session_principal, reader)
     about = event.job_id or session or ""
     return _line(event, f"{console.style(about, 'bold')}  " if about else "")
 
 
-def told_event_of_job(event: Event) -> str:
-    """The same where all are about one job, which need not be named in each."""
+def describe_job_event(event: Event) -> str:
+    """One line of a job's history, without the job's name."""
     return _line(event, "")
 
 
@@ -52,20 +51,20 @@ def _line(event: Event, about: str) -> str:
 
 
 def sentence(event: Event) -> str:
-    """What an event says, without its time and its job."""
-    tell = _SENTENCES.get(event.type, _any)
-    return tell(event, event.data)
+    """The event in words, without its time and job."""
+    describe = _SENTENCES.get(event.type, _unknown)
+    return describe(event, event.data)
 
 
-def _any(event: Event, _data: dict[str, Any]) -> str:
-    """One that a newer server knows, and we do not."""
+def _unknown(event: Event, _data: dict[str, Any]) -> str:
+    """A type from a newer server."""
     about = f" ({event.agent})" if event.agent else ""
     return event.type + about + _said(event.reason)
 
 
 def _said(why: str | None, note: str | None = None) -> str:
-    """Why it happened; and what its owner said last, which need not have to do with it."""
-    return (f": {words.gist(why)}" if why else "") + (f" ({words.gist(note)})" if note else "")
+    """The reason, and the owner's last note, which may be unrelated."""
+    return (f": {words.one_line(why)}" if why else "") + (f" ({words.one_line(note)})" if note else "")
 
 
 def _claimed(_event: Event, data: dict[str, Any]) -> str:
@@ -85,7 +84,7 @@ def _ended(event: Event, data: dict[str, Any]) -> str:
 
 
 def _expired(_event: Event, data: dict[str, Any]) -> str:
-    note = f" while {words.gist(data['note'])}" if data.get("note") else ""
+    note = f" while {words.one_line(data['note'])}" if data.get("note") else ""
     return f"{data['owner']} disappeared{note}{_missed(data)}{_next_status(data)}"
 
 
@@ -110,7 +109,7 @@ def _next_status(data: dict[str, Any]) -> str:
     match data["status"]:
         case "dead":
             attempts = data.get("attempts")
-            return "; it is dead now" + (f", after {words.counted(attempts, 'attempt')}" if attempts else "")
+            return "; it is dead now" + (f", after {words.count(attempts, 'attempt')}" if attempts else "")
         case "queued":
             return "; it is back in its queue"
         case _:
@@ -129,7 +128,7 @@ def _stop_requested(event: Event, data: dict[str, Any]) -> str:
 
 
 def _requeued(event: Event, data: dict[str, Any]) -> str:
-    used_up = f"; {words.counted(data['attempts'], 'attempt')} used up" if data.get("attempts") else ""
+    used_up = f"; {words.count(data['attempts'], 'attempt')} used up" if data.get("attempts") else ""
     return _by_operator(event, data) + used_up
 
 
@@ -181,12 +180,12 @@ _SENTENCES: dict[str, Callable[[Event, dict[str, Any]], str]] = {
     "expired": _expired,
     "stuck": _stuck,
     "undone": lambda _, data: (
-        f"{data['owner']}'s claim was undone: it disconnected before the answer{_next_status(data)}"
+        f"{data['owner']}'s claim was undone: it disconnected before the reply{_next_status(data)}"
     ),
     **dict.fromkeys(_BY_OPERATORS, _by_operator),
     "requeued": _requeued,
     "stop_requested": _stop_requested,
-    "stop_delivered": lambda _, data: f"{data['owner']} was told to stop",
+    "stop_delivered": lambda _, data: f"{data['owner']} received the stop request",
     "queue_limited": _queue_limited,
     "session_opened": lambda _, data: (
         f"{data['agent']} {'resumed' if data.get('resumed') else 'opened'} its session{_phase(data)}"
@@ -198,7 +197,7 @@ _SENTENCES: dict[str, Callable[[Event, dict[str, Any]], str]] = {
     ),
     "session_closed": lambda event, data: f"{_who(event, data)} closed {_whose(event, data)} session{_phase(data)}",
     "session_expired": lambda _, data: f"{data['agent']} disappeared with its session{_missed(data)}{_phase(data)}",
-    "session_undone": lambda _, data: f"{data['agent']}'s session was undone: it disconnected before the answer",
+    "session_undone": lambda _, data: f"{data['agent']}'s session was undone: it disconnected before the reply",
     "restored": lambda _, data: f"restored from a backup that ended with event {data['after']}",
     "token_created": lambda event, data: f"{event.actor} created a token for {data['name']}",
     "token_rotated": lambda _, data: f"{data['name']}'s token was rotated",

@@ -1,4 +1,4 @@
-"""Columns that stand below each other, also where letters are two cells wide."""
+"""Aligned columns, also with letters that are two cells wide."""
 
 from collections.abc import Sequence
 from unicodedata import category, east_asian_width
@@ -9,15 +9,15 @@ Row = Sequence[str]
 GAP = "  "
 NARROWEST = 4
 NAMES = {"JOB", "QUEUE", "SESSION"}
-"""Headers of a first column that is never shortened: what is in it is to be copied into the next command."""
+"""Headers of first columns that are never shortened: users copy their values into the next command."""
 MARKS = {"Mn", "Me", "Cf"}
-"""Categories of what takes no room of its own."""
+"""Unicode categories of zero-width characters."""
 
 
 def as_table(header: Row, rows: Sequence[Row], width: int | None = None) -> list[str]:
-    """Where it would be wider than `width`, the widest column gives way; if that is not enough, the last ones go.
+    """If it is wider than `width`, shrink the widest columns; if that is not enough, cut off the last ones.
 
-    Names stay whole.
+    Names are never shortened.
     """
     lines = [list(header), *(list(map(visible, row)) for row in rows)]
     widths = [max(cells(line[column]) for line in lines) for column in range(len(header))]
@@ -29,14 +29,14 @@ def as_table(header: Row, rows: Sequence[Row], width: int | None = None) -> list
         if first:
             width = max(width, widths[0] + len(f"{GAP}…"))
     drawn = [_line(line, widths) for line in lines]
-    return drawn if width is None else [_fitted(line, width).rstrip() for line in drawn]
+    return drawn if width is None else [_fit(line, width).rstrip() for line in drawn]
 
 
 def _line(line: Row, widths: Sequence[int]) -> str:
-    return GAP.join(_fitted(text, width) for text, width in zip(line, widths, strict=True)).rstrip()
+    return GAP.join(_fit(text, width) for text, width in zip(line, widths, strict=True)).rstrip()
 
 
-def _fitted(text: str, width: int) -> str:
+def _fit(text: str, width: int) -> str:
     if cells(text) <= width:
         return text + " " * (width - cells(text))
     kept = ""
@@ -48,7 +48,7 @@ def _fitted(text: str, width: int) -> str:
 
 
 def cells(text: str) -> int:
-    """How much room it takes on a terminal."""
+    """Its width on a terminal."""
     if text.isascii():
         return len(text)
     return sum(0 if category(letter) in MARKS else 2 if east_asian_width(letter) in "WF" else 1 for letter in text)

@@ -1,31 +1,31 @@
-"""Times and values in words."""
+"""Times and values for people."""
 
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from octostore.core.moments import duration as duration  # noqa: PLC0414  # for all who import `words`
+from octostore.core.moments import duration as duration  # noqa: PLC0414  # re-exported
 from octostore.core.visible import visible, visible_json
 
 if TYPE_CHECKING:
     from octostore.core.replies import ClaimReply, JobOwner
 
 
-GLIMPSE = 200
-"""How many characters of a document are shown to people."""
+PREVIEW_LENGTH = 200
+"""Characters of a document to show."""
 
 
-def typed(text: str) -> str:
-    """As it is typed into a shell: in quotes, where it would mean something else there."""
-    from shlex import quote  # noqa: PLC0415  # not everybody is shown a command
+def shell_quote(text: str) -> str:
+    """Quote it for a shell, if necessary."""
+    from shlex import quote  # noqa: PLC0415  # rarely needed
 
-    # zsh takes `=name` for the path of a program.
+    # zsh expands `=name` to the path of a program.
     return f"'{text}'" if text.startswith("=") and "'" not in text else quote(text)
 
 
-def session(session_id: str, principal: str | None, reader: str) -> str:
-    """As `reader` types it."""
+def session_name(session_id: str, principal: str | None, reader: str) -> str:
+    """As `reader` would type it."""
     return session_id if principal in {None, reader} else f"{principal}/{session_id}"
 
 
@@ -43,7 +43,7 @@ def until(moment: datetime, now: datetime) -> str:
 
 
 def clock(moment: datetime, now: datetime | None = None) -> str:
-    """The time, with the date where it is not today's."""
+    """The time, with the date unless it is today."""
     is_today = now is not None and moment.date() == now.date()
     return f"{moment:%H:%M:%S}" if is_today else f"{moment:%Y-%m-%d %H:%M:%S}"
 
@@ -52,17 +52,17 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-def whereabouts(claim: "JobOwner | ClaimReply") -> str:
+def host_and_process(claim: "JobOwner | ClaimReply") -> str:
     return f"on {claim.host}" + ("" if claim.pid is None else f", process {claim.pid}")
 
 
 def progress(claim: "JobOwner", now: datetime) -> str:
-    """What was last reported, and how long ago; empty if nothing was."""
+    """The last progress report, and its age; empty if there is none."""
     reported = claim.progress
     if reported is None:
         return ""
     percent = "" if reported.percent is None else f"{reported.percent:g} %"
-    said = " ".join(filter(None, (percent, gist(reported.note or ""))))
+    said = " ".join(filter(None, (percent, one_line(reported.note or ""))))
     return f"{said} ({ago(reported.at, now)})".strip()
 
 
@@ -70,29 +70,29 @@ def as_json(value: Any) -> str:
     return visible_json(msgspec.json.format(msgspec.json.encode(value), indent=0).decode())
 
 
-def shortened(text: str, length: int) -> str:
+def shorten(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
-def glimpse(value: Any, length: int = GLIMPSE, command: str = "--json") -> str:
-    """All of a small document, and the beginning of a large one, with its size and the `command` that shows it."""
+def preview(value: Any, length: int = PREVIEW_LENGTH, command: str = "--json") -> str:
+    """A small document in full; of a large one, the start, its size, and the `command` that shows the rest."""
     text = as_json(value)
     if len(text) <= length:
         return text
     size = len(msgspec.json.encode(value))
-    return f"{shortened(text, GLIMPSE)} ({size:,} bytes; {command} shows all of it)"
+    return f"{shorten(text, PREVIEW_LENGTH)} ({size:,} bytes; {command} shows all of it)"
 
 
-def counted(number: int, noun: str) -> str:
+def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def gist(text: str) -> str:
-    """What fits in one line: the first, and the last, which is where errors say what they are about."""
-    found = [line for line in map(str.strip, lines(text)) if line]
+def one_line(text: str) -> str:
+    """The first and the last line of a text: errors usually say what is wrong in the last one."""
+    found = [line for line in map(str.strip, visible_lines(text)) if line]
     return " … ".join(found if len(found) <= 2 else [found[0], found[-1]])  # noqa: PLR2004
 
 
-def lines(text: str) -> list[str]:
-    """All of it, with nothing hidden in it."""
+def visible_lines(text: str) -> list[str]:
+    """All lines, with control characters escaped."""
     return [visible(line.replace("\t", " ").rstrip()) for line in text.splitlines()]

@@ -8,10 +8,10 @@ For PostgreSQL, use its own tools; see docs/how-to/postgres.md.
 
 import argparse
 
-from octostore.cli import exits
-from octostore.cli.command import Arguments, Context
+from octostore.cli import exit_codes
+from octostore.cli.exit_on_signals import exiting_on_signals
 from octostore.cli.progress_bar import ProgressBar
-from octostore.cli.tidying import tidied_up
+from octostore.cli.subcommands import Arguments, Context
 
 EXAMPLES = [
     "octostore backup /backups/octostore-monday.db",
@@ -24,11 +24,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: Arguments, context: Context) -> int:
-    with context.place.look() as store, ProgressBar("copied") as bar, tidied_up():
+    with context.address.open_reader() as store, ProgressBar("copied") as bar, exiting_on_signals():
         store_id = store.figures().store_id
         seq = store.backup(arguments.file, bar.show)
-    context.console.answer(
+    context.console.print_result(
         {"file": arguments.file, "store_id": store_id, "seq": seq},
         f"backed up store {store_id} up to event {seq:,} to {arguments.file}",
     )
-    return exits.DID
+    return exit_codes.SUCCESS

@@ -9,9 +9,9 @@ import argparse
 import sys
 from typing import Any
 
-from octostore.cli import exits, words
-from octostore.cli.command import Arguments, Context
-from octostore.cli.failing import exit_code_of
+from octostore.cli import exit_codes, words
+from octostore.cli.failures import exit_code_of
+from octostore.cli.subcommands import Arguments, Context
 from octostore.core.encoding import decode_strictly
 from octostore.core.errors import InvalidInput, OctoStoreError
 from octostore.core.limits import JSON_DEPTH
@@ -35,37 +35,37 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: Arguments, context: Context) -> int:
     documents = [_read(number, line) for number, line in enumerate(sys.stdin.buffer, 1) if line.strip()]
     if not documents:
-        raise InvalidInput("stdin", f"is empty: write one command per line, such as {EXAMPLE}")
-    with context.place.open() as store:
-        answers = store.batch(documents, atomic=arguments.atomic)
-    told = BatchResponse(answers=[command_response(answer) for answer in answers])
+        raise InvalidInput("stdin", f"is empty: write one command per line, for example {EXAMPLE}")
+    with context.address.open() as store:
+        replies = store.batch(documents, atomic=arguments.atomic)
+    response = BatchResponse(answers=[command_response(reply) for reply in replies])
     rows = [
-        (document["command"], _about(document), _gist(answer))
-        for document, answer in zip(documents, answers, strict=True)
+        (document["command"], _target(document), _result(reply))
+        for document, reply in zip(documents, replies, strict=True)
     ]
-    context.console.answer(told, *context.console.table(("COMMAND", "ABOUT", "ANSWER"), rows))
-    return next((code for code in map(_exit_code, answers) if code != exits.DID), exits.DID)
+    context.console.print_result(response, *context.console.table(("COMMAND", "TARGET", "RESULT"), rows))
+    return next((code for code in map(_exit_code, replies) if code != exit_codes.SUCCESS), exit_codes.SUCCESS)
 
 
 def _read(number: int, line: bytes) -> dict[str, Any]:
     document = decode_strictly(f"line {number}", line, JSON_DEPTH + 1)
     if not isinstance(document, dict) or not isinstance(document.get("command"), str):
-        raise InvalidInput(f"line {number}", f"is not a command such as {EXAMPLE}")
+        raise InvalidInput(f"line {number}", f"is not a command; write, for example, {EXAMPLE}")
     return document
 
 
-def _about(document: dict[str, Any]) -> str:
+def _target(document: dict[str, Any]) -> str:
     return next((str(document[name]) for name in ("job_id", "session_id", "queue") if name in document), "")
 
 
-def _gist(answer: Any) -> str:
-    if isinstance(answer, OctoStoreError):
-        return words.gist(str(answer))
-    word = getattr(answer, "status", None) or getattr(answer, "outcome", None)
+def _result(reply: Any) -> str:
+    if isinstance(reply, OctoStoreError):
+        return words.one_line(str(reply))
+    word = getattr(reply, "status", None) or getattr(reply, "outcome", None)
     return str(word or "ok")
 
 
-def _exit_code(answer: Any) -> int:
-    if isinstance(answer, OctoStoreError):
-        return exit_code_of(answer)
-    return exits.CLAIMS[answer.status] if isinstance(answer, ClaimReply) else exits.DID
+def _exit_code(reply: Any) -> int:
+    if isinstance(reply, OctoStoreError):
+        return exit_code_of(reply)
+    return exit_codes.CLAIMS[reply.status] if isinstance(reply, ClaimReply) else exit_codes.SUCCESS

@@ -2,8 +2,8 @@
 
 import argparse
 
-from octostore.cli.command import Arguments, Context
 from octostore.cli.operating import add_operator_options, operate
+from octostore.cli.subcommands import Arguments, Context
 
 EXAMPLES = [
     "octostore cancel import-17 --reason 'no longer needed'",

@@ -16,10 +16,10 @@ from typing import Any
 import msgspec
 
 from octostore.cli import words
-from octostore.cli.command import Arguments, Context
-from octostore.cli.commands.heartbeat import told_to_stop
-from octostore.cli.leases import add_job, add_lease_options, found_lease
+from octostore.cli.commands.heartbeat import stop_request_lines
+from octostore.cli.leases import add_job, add_lease_options, using_lease
 from octostore.cli.options import json_value
+from octostore.cli.subcommands import Arguments, Context
 from octostore.core.encoding import encode_any
 from octostore.core.errors import InvalidInput
 from octostore.core.names import check_job_id
@@ -44,21 +44,21 @@ def run(arguments: Arguments, context: Context) -> None:
     if arguments.lease_id is None and can_report_for(job):
         send_report(Report(checkpoint=msgspec.Raw(encode_any("checkpoint", data))))
         if context.console.is_json:
-            context.console.answer({"checkpoint": data})
+            context.console.print_result({"checkpoint": data})
         return
-    with found_lease(job, arguments, context) as lease, context.place.open() as store:
+    with using_lease(job, arguments, context) as lease, context.address.open() as store:
         reply = store.checkpoint_job(lease.job_id, lease.lease_id, data, fencing_token=lease.fencing_token)
         holder = store.get_job_owner(lease.job_id)
-    size = words.counted(len(encode_any("checkpoint", data)), "byte")
-    context.console.answer(
+    size = words.count(len(encode_any("checkpoint", data)), "byte")
+    context.console.print_result(
         reply,
-        f"saved {size} for {reply.job_id}: {words.shortened(words.as_json(data), GLIMPSE)}",
-        *told_to_stop(None if holder is None else holder.stop_requested),
+        f"saved {size} for {reply.job_id}: {words.shorten(words.as_json(data), GLIMPSE)}",
+        *stop_request_lines(None if holder is None else holder.stop_requested),
     )
 
 
 def _read(arguments: Arguments) -> tuple[str | None, Any]:
-    """The job and the data. One word alone is the data, unless it is a job's name and no JSON."""
+    """The job and the data. A single argument is the data, unless it is a job name and not JSON."""
     first, second = arguments.job, arguments.data
     if second is not None:
         return first, _json(second)
@@ -70,7 +70,7 @@ def _read(arguments: Arguments) -> tuple[str | None, Any]:
 
 
 def _is_job(text: str) -> bool:
-    """A number could name a job, too; but somebody who gives nothing else means the data."""
+    """A number could also name a job, but on its own it is data."""
     if text.startswith(("-", "@")):
         return False
     try:
@@ -87,4 +87,4 @@ def _json(text: str) -> Any:
     try:
         return json_value(text)
     except argparse.ArgumentTypeError as error:
-        raise InvalidInput("data", f"cannot be used: {error}") from None
+        raise InvalidInput("data", f"is not valid: {error}") from None

@@ -2,7 +2,7 @@
 
 With --keep, a small process sends the heartbeats, and the lease is in a file that only you can read: `progress`,
 `checkpoint` and `release` find it by your owner name and the job. The claim is released when the watched process ends,
-or when you run no octostore command for --max-silence. Without --keep, the answer contains a lease id, which
+or when you run no octostore command for --max-silence. Without --keep, the output contains a lease id, which
 `heartbeat` and `release` need. Keep it to yourself; it is not saved anywhere.
 `octostore run` does all of this for you while a command runs.
 """
@@ -12,10 +12,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from octostore.cli.claims import tell_claim
-from octostore.cli.command import Arguments, Context, completed_by
-from octostore.cli.completing import job_names
-from octostore.cli.options import json_value, seconds, whole_from
+from octostore.cli.claim_output import print_claim
+from octostore.cli.completers import job_names
+from octostore.cli.options import integer_from, json_value, seconds
+from octostore.cli.subcommands import Arguments, Context, set_completer
 from octostore.client.owner import person
 from octostore.core.errors import InvalidInput
 from octostore.core.limits import TTL_DEFAULT_SECONDS
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from octostore.client.store import OctoStore
 
 Claim: TypeAlias = "Callable[[OctoStore, str, int | None], ClaimReply]"
-"""Claims for an owner, to be held by the process with that number; None for this one."""
+"""Claims for an owner, to be held by the process with this pid; None for our own."""
 
 EXAMPLES = [
     "octostore claim github-issue-1842 --owner agent-3 --keep    # then: octostore release --outcome done",
@@ -36,7 +36,7 @@ EXAMPLES = [
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    completed_by(parser.add_argument("job", metavar="JOB", help="its name"), job_names)
+    set_completer(parser.add_argument("job", metavar="JOB", help="its name"), job_names)
     add_claim_options(parser)
     parser.add_argument("--wait", type=seconds, default=0, metavar="S", help="how long to wait for it (0)")
     parser.add_argument("--again", action="store_true", help="claim it even if it is done")
@@ -50,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def add_claim_options(parser: argparse.ArgumentParser) -> None:
-    """Those that `claim` and `next` share."""
+    """Options that `claim` and `next` share."""
     parser.add_argument(
         "--owner",
         metavar="O",
@@ -79,31 +79,31 @@ def add_claim_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--keep", action="store_true", help="send heartbeats in the background until you release it")
     parser.add_argument(
         "--while-pid",
-        type=whole_from(0),
+        type=integer_from(0),
         metavar="PID",
         help="with --keep, release the claim when this process ends; 0 for none (your agent, or the terminal's shell)",
     )
 
 
 def run(arguments: Arguments, context: Context) -> int:
-    return carry_out(arguments, context, partial(_claim, arguments))
+    return run_claim(arguments, context, partial(_claim, arguments))
 
 
-def carry_out(arguments: Arguments, context: Context, claim: "Claim") -> int:
-    """Claim, and keep it if that is asked for."""
+def run_claim(arguments: Arguments, context: Context, claim: "Claim") -> int:
+    """Claim, and with --keep, keep the lease."""
     if arguments.keep:
-        from octostore.cli.keeping import claim_and_keep  # noqa: PLC0415  # only for those who keep something
+        from octostore.cli.keep import claim_and_keep  # noqa: PLC0415  # only with --keep
 
         return claim_and_keep(arguments, context, claim)
     if arguments.while_pid is not None:
         raise InvalidInput("--while-pid", "is only for claims that are kept; add --keep")
-    with context.place.open() as store:
+    with context.address.open() as store:
         reply = claim(store, person() if arguments.owner is None else arguments.owner, None)
-    return tell_claim(reply, context.console, lease_only=arguments.lease)
+    return print_claim(reply, context.console, lease_only=arguments.lease)
 
 
-def told_silence(arguments: Arguments) -> float | None:
-    """What the store should know of it: of a claim that is kept, its keeper does."""
+def max_silence_for_store(arguments: Arguments) -> float | None:
+    """None for a kept claim, whose keeper enforces it."""
     return None if arguments.keep else arguments.max_silence
 
 
@@ -118,6 +118,6 @@ def _claim(arguments: Arguments, store: "OctoStore", owner: str, pid: int | None
         request_id=arguments.request_id,
         again=arguments.again,
         lock_delay=arguments.lock_delay,
-        max_silence=told_silence(arguments),
+        max_silence=max_silence_for_store(arguments),
         pid=pid,
     )

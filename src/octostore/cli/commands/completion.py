@@ -4,7 +4,7 @@ import argparse
 
 from argcomplete.shell_integration import shellcode
 
-from octostore.cli.command import Arguments, Context
+from octostore.cli.subcommands import Arguments, Context
 
 SHELLS = ("bash", "zsh", "fish")
 EXAMPLES = [
@@ -19,4 +19,4 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: Arguments, context: Context) -> None:
     script = shellcode(["octostore"], shell=arguments.shell)
-    context.console.answer({"shell": arguments.shell, "script": script}, *script.split("\n"))
+    context.console.print_result({"shell": arguments.shell, "script": script}, *script.split("\n"))

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from octostore.cli import words
-from octostore.cli.command import Arguments, Context, completed_by
-from octostore.cli.completing import job_names, queue_names
+from octostore.cli.completers import job_names, queue_names
 from octostore.cli.console import Console
-from octostore.cli.naming import find_similar, told_unknown
-from octostore.cli.story import told_attempts, told_event_of_job
+from octostore.cli.job_names import find_similar, unknown_job_message
+from octostore.cli.story import describe_attempts, describe_job_event
+from octostore.cli.subcommands import Arguments, Context, set_completer
 from octostore.client.reader import Reader
 from octostore.core.events import Event
 from octostore.core.replies import JobPage, JobView
@@ -28,26 +28,26 @@ HEADER = ("JOB", "QUEUE", "KIND", "ATTEMPTS", "SINCE", "ERROR")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    completed_by(
+    set_completer(
         parser.add_argument("prefix", metavar="PREFIX", nargs="?", help="only jobs whose names begin with this"),
         job_names,
     )
-    completed_by(parser.add_argument("--queue", metavar="Q", help="only jobs of this queue"), queue_names)
+    set_completer(parser.add_argument("--queue", metavar="Q", help="only jobs of this queue"), queue_names)
     parser.add_argument("--story", action="store_true", help="show each job in full, with its history")
 
 
 def run(arguments: Arguments, context: Context) -> None:
-    with context.place.look() as store:
+    with context.address.open_reader() as store:
         jobs = store.dead_jobs(arguments.prefix, queue=arguments.queue)
         if arguments.story and jobs:
             for job in jobs:
-                _tell(store, job.job_id, context.console)
+                _print_story(store, job.job_id, context.console)
         elif jobs:
-            context.console.answer(JobPage(jobs=jobs, cursor=None), *_lines(jobs, context.console))
+            context.console.print_result(JobPage(jobs=jobs, cursor=None), *_lines(jobs, context.console))
         elif arguments.story:
-            context.console.remark(_none(store, arguments))
+            context.console.print_message(_none(store, arguments))
         else:
-            context.console.answer(JobPage(jobs=jobs, cursor=None), _none(store, arguments))
+            context.console.print_result(JobPage(jobs=jobs, cursor=None), _none(store, arguments))
 
 
 def _none(store: Reader, arguments: Arguments) -> str:
@@ -57,7 +57,7 @@ def _none(store: Reader, arguments: Arguments) -> str:
     similar = find_similar(store, prefix)
     if similar is None or any(name.startswith(prefix) for name in similar):
         return f"no dead jobs begin with {prefix}"
-    return told_unknown(prefix, similar)
+    return unknown_job_message(prefix, similar)
 
 
 # All of them
@@ -76,17 +76,17 @@ def _row(job: JobView, now: datetime) -> tuple[str, ...]:
         job.kind or "",
         "" if job.max_attempts is None else f"{job.attempts}/{job.max_attempts}",
         words.ago(job.previous[0].ended_at, now) if job.previous else "",
-        words.gist(job.error or "cancelled"),
+        words.one_line(job.error or "cancelled"),
     )
 
 
-# Each of them
+# One by one
 
 
-def _tell(store: Reader, job_id: str, console: Console) -> None:
+def _print_story(store: Reader, job_id: str, console: Console) -> None:
     job = store.get_job(job_id)
     events = list(store.events(job_id=job_id))
-    console.answer({"job": job, "events": events}, *_story(job, events, console), "")
+    console.print_result({"job": job, "events": events}, *_story(job, events, console), "")
 
 
 def _story(job: JobView, events: list[Event], console: Console) -> Iterator[str]:
@@ -94,15 +94,15 @@ def _story(job: JobView, events: list[Event], console: Console) -> Iterator[str]
     yield f"{console.style(job.job_id, 'bold')} is {job.status}: {what}"
     if job.max_attempts is not None:
         yield f"  attempts  {job.attempts} of {job.max_attempts} used"
-    first, *rest = words.lines(job.error or "cancelled") or [""]
+    first, *rest = words.visible_lines(job.error or "cancelled") or [""]
     yield f"  error     {first}"
     yield from (f"            {line}".rstrip() for line in rest)
     if job.payload is not None:
         yield f"  payload   {words.as_json(job.payload)}"
     if job.note:
-        yield f"  note      {words.gist(job.note)}"
+        yield f"  note      {words.one_line(job.note)}"
     if job.previous:
         yield "last attempts"
-        yield from (f"  {line}" for line in told_attempts(job.previous))
+        yield from (f"  {line}" for line in describe_attempts(job.previous))
     yield "story"
-    yield from (told_event_of_job(event) for event in events)
+    yield from (describe_job_event(event) for event in events)

@@ -1,4 +1,4 @@
-"""GuardianProcess five agents race for one job: one wins, is killed for real, and another takes over and finishes.
+"""Watch five agents race for one job: one wins, is killed for real, and another takes over and finishes.
 
 Each agent is a separate process. They share a throwaway store in a temporary folder; your own store is not touched, and
 nothing is left behind. With --here they race in your own store instead, where the live page shows it as it happens.
@@ -11,14 +11,14 @@ import time
 from pathlib import Path
 from urllib.parse import quote
 
-from octostore.cli.command import Arguments, Context
 from octostore.cli.console import Console
 from octostore.cli.demo.live import LiveView
+from octostore.cli.demo.narrator import Narrator, close_story, open_story
 from octostore.cli.demo.plot import AGENTS, JOB_ID
 from octostore.cli.demo.race import Race, Show
 from octostore.cli.demo.team import Team
-from octostore.cli.demo.telling import Narrator, close_story, open_story
-from octostore.cli.place import Place
+from octostore.cli.store_address import StoreAddress
+from octostore.cli.subcommands import Arguments, Context
 from octostore.client.store import OctoStore
 from octostore.core.errors import Unreachable
 from octostore.stores.sqlite.connection import make
@@ -39,35 +39,35 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: Arguments, context: Context) -> None:
     began_at = time.monotonic()
     endings = [number for number in Dispositions().forwarded if number in TERMINATING_SIGNALS]
-    # A signal is waited for like everything else, so that it never comes in the middle of starting or tidying up.
+    # Signals are read from a pipe, so that none interrupts starting or cleaning up.
     with SignalPipe(endings) as signals, tempfile.TemporaryDirectory(prefix="octostore-demo-") as name:
         folder = Path(name)
-        # Each demo has a job of its own: the one of the last is done.
-        place, job_id = (
-            (context.place, f"demo-{secrets.token_hex(3)}") if arguments.here else (_throwaway(folder), JOB_ID)
+        # A new job for each demo: the previous one is done.
+        address, job_id = (
+            (context.address, f"demo-{secrets.token_hex(3)}") if arguments.here else (_throwaway(folder), JOB_ID)
         )
-        with place.open() as store:
+        with address.open() as store:
             _check_store(store, job_id)
             open_story(context.console, job_id)
-            with Team(AGENTS, place.url, job_id, folder, signals) as team:
+            with Team(AGENTS, address.url, job_id, folder, signals) as team:
                 Race(team, store, _show(context.console, store, team, job_id), job_id, began_at).run()
             close_story(context.console, store.events(job_id=job_id))
 
 
 def _check_store(store: OctoStore, job_id: str) -> None:
-    """A store that cannot be reached is not the agents' fault. One that does not exist yet is created."""
+    """Fail here, and not in the agents, if the store cannot be reached. Create it if it does not exist."""
     try:
         store.get_job(job_id)
     except Unreachable as error:
         if error.reason != "no_store":
             raise
-        store.claim_next(kinds=[job_id])  # there is no such job; but a claim, unlike a question, creates the store
+        store.claim_next(kinds=[job_id])  # finds no such job, but unlike a read, a claim creates the store
 
 
-def _throwaway(folder: Path) -> Place:
+def _throwaway(folder: Path) -> StoreAddress:
     path = str(folder / "octostore.db")
-    make(path)  # it is looked at before anybody has claimed
-    return Place(f"sqlite:///{quote(path)}", "the demo")
+    make(path)  # it is read before anyone has claimed
+    return StoreAddress(f"sqlite:///{quote(path)}", "the demo")
 
 
 def _show(console: Console, store: OctoStore, team: Team, job_id: str) -> Show:

@@ -4,8 +4,8 @@
 lists them. It takes 100 in each transaction. If it is interrupted, run it again for the rest.
 """
 
-from octostore.cli.command import Arguments, Context
 from octostore.cli.matching import add_matching_options, operate_on_matching
+from octostore.cli.subcommands import Arguments, Context
 
 EXAMPLES = [
     "octostore discard import-17 --reason 'the customer has left'",

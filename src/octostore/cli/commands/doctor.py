@@ -6,9 +6,9 @@ permissions, and what `octostore run` needs. The exit code is 0 if all is well, 
 
 import argparse
 
-from octostore.cli.checks import Check, examine
-from octostore.cli.command import Arguments, Context
+from octostore.cli.checks import Check, run_checks
 from octostore.cli.console import Console
+from octostore.cli.subcommands import Arguments, Context
 
 EXAMPLES = ["octostore doctor", "octostore doctor --url https://locks.example.org --json"]
 COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
@@ -19,8 +19,10 @@ def configure(_parser: argparse.ArgumentParser) -> None:
 
 
 def run(_arguments: Arguments, context: Context) -> int:
-    checks = list(examine(context.place))
-    context.console.answer({"checks": checks}, *(line for check in checks for line in _lines(check, context.console)))
+    checks = list(run_checks(context.address))
+    context.console.print_result(
+        {"checks": checks}, *(line for check in checks for line in _lines(check, context.console))
+    )
     return max(check.exit_code for check in checks)
 
 

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from octostore.cli import exits, words
-from octostore.cli.command import Arguments, Context, completed_by
-from octostore.cli.completing import job_names, session_names
+from octostore.cli import exit_codes, words
+from octostore.cli.completers import job_names, session_names
 from octostore.cli.console import Console
-from octostore.cli.naming import find_similar, told_unknown
-from octostore.cli.options import moment, positive, seconds, whole
-from octostore.cli.story import told_event
-from octostore.cli.verifying import verify
+from octostore.cli.job_names import find_similar, unknown_job_message
+from octostore.cli.options import integer, moment, positive_integer, seconds
+from octostore.cli.story import describe_event
+from octostore.cli.subcommands import Arguments, Context, set_completer
+from octostore.cli.verify import verify
 from octostore.core.errors import InvalidInput, NotAllowed
 from octostore.core.events import DETAILS, Event
 from octostore.core.replies import EventPage
@@ -43,20 +43,22 @@ FILTERS = ("job", "prefix", "session", "after", "since", "type", "limit", "follo
 
 def configure(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
-    completed_by(which.add_argument("--job", metavar="J", help="only events of this job"), job_names)
+    set_completer(which.add_argument("--job", metavar="J", help="only events of this job"), job_names)
     which.add_argument("--prefix", metavar="P", help="only events of jobs whose names begin with this")
     session = which.add_argument(
         "--session", metavar="S", help="only events of this session (ID or PRINCIPAL/ID) and its jobs"
     )
-    completed_by(session, session_names)
-    parser.add_argument("--after", type=whole, default=0, metavar="SEQ", help="only events after this sequence number")
+    set_completer(session, session_names)
+    parser.add_argument(
+        "--after", type=integer, default=0, metavar="SEQ", help="only events after this sequence number"
+    )
     parser.add_argument(
         "--since", type=_since, metavar="TIME", help="only events since then: 10m (ago), or 2026-11-16T06:00:00Z"
     )
     parser.add_argument(
-        "--type", action="append", choices=[*DETAILS], metavar="T", help="only events of this type; can be repeated"
+        "--type", action="append", choices=[*DETAILS], metavar="T", help="only events of this type; repeatable"
     )
-    parser.add_argument("--limit", type=positive, metavar="N", help="maximum number of events")
+    parser.add_argument("--limit", type=positive_integer, metavar="N", help="maximum number of events")
     parser.add_argument("--follow", action="store_true", help="keep printing new events until Ctrl-C")
     parser.add_argument("--export", action="store_true", help="write JSON lines")
     parser.add_argument("--verify", action="store_true", help="check the whole log against the store")
@@ -67,8 +69,8 @@ def run(arguments: Arguments, context: Context) -> int:
         _check_alone(arguments)
         return verify(context)
     console = Console(is_json=True) if arguments.export else context.console
-    with context.place.look() as store:
-        told_with = _origin(store) if arguments.export else {}
+    with context.address.open_reader() as store:
+        origin = _origin(store) if arguments.export else {}
         found = store.events(
             arguments.after,
             job_id=arguments.job,
@@ -81,22 +83,22 @@ def run(arguments: Arguments, context: Context) -> int:
         events = islice(found, arguments.limit)
         similar = None if arguments.job is None else find_similar(store, arguments.job)
         if similar is not None and not console.is_json:
-            console.remark(told_unknown(arguments.job, similar))
+            console.print_message(unknown_job_message(arguments.job, similar))
         if arguments.follow:
             console.end_with_reader()
         if console.is_json and not arguments.follow and not arguments.export:
             page = list(events)
-            console.answer(EventPage(events=page, after=page[-1].seq if page else arguments.after))
+            console.print_result(EventPage(events=page, after=page[-1].seq if page else arguments.after))
         else:
             reader = "" if console.is_json else store.whoami().name
-            has_any = _tell(events, console, told_with, reader=reader)
+            has_any = _print_events(events, console, origin, reader=reader)
             if not has_any and (similar is None or console.is_json):
-                console.remark("no events match")
-    return exits.DID
+                console.print_message("no events match")
+    return exit_codes.SUCCESS
 
 
 def _since(text: str) -> datetime:
-    """A time, or how long ago it was."""
+    """A time, or a duration before now."""
     if text[:4].isdigit() and "-" in text:
         return moment(text)
     try:
@@ -110,25 +112,25 @@ def _since(text: str) -> datetime:
 
 
 def _origin(store: "Reader") -> dict[str, str | None]:
-    """Which store it is, if we may know: a token for a part of the names is not told how the whole stands."""
+    """The store's id; None if the token is limited to a prefix and may not read it."""
     try:
         return {"store_id": store.figures().store_id}
     except NotAllowed:
         return {"store_id": None}
 
 
-def _tell(events: Iterator[Event], console: Console, told_with: dict[str, str | None], *, reader: str) -> bool:
-    """Each as it comes, so that a log may be longer than there is memory for. Whether there was any."""
+def _print_events(events: Iterator[Event], console: Console, origin: dict[str, str | None], *, reader: str) -> bool:
+    """Print each as it arrives, because the log may not fit in memory. Return whether there were any."""
     has_any = False
     for event in events:
         has_any = True
-        told = told_with | msgspec.structs.asdict(event) if told_with else event
-        console.answer(told, "" if console.is_json else told_event(event, console, reader=reader))
+        document = origin | msgspec.structs.asdict(event) if origin else event
+        console.print_result(document, "" if console.is_json else describe_event(event, console, reader=reader))
     return has_any
 
 
 def _check_alone(arguments: Arguments) -> None:
-    """A part of the log does not tell whether the whole is sound."""
+    """Only the whole log can be verified."""
     given = next((f"--{name}" for name in FILTERS if getattr(arguments, name)), None)
     if given is not None:
         raise InvalidInput("verify", f"checks the whole log and cannot be combined with {given}")

@@ -1,7 +1,7 @@
 """Take jobs away from their owners. The old owner's next write is refused, with your reason. No attempt counts."""
 
-from octostore.cli.command import Arguments, Context
 from octostore.cli.operating import add_operator_options, operate
+from octostore.cli.subcommands import Arguments, Context
 
 EXAMPLES = ["octostore force-release deploy --reason 'its runner was shut down'"]
 

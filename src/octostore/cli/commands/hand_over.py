@@ -9,9 +9,9 @@ PRINCIPAL/ID, as `octostore sessions` shows it. Exit code 20 if the lease is los
 import argparse
 
 from octostore.cli import words
-from octostore.cli.command import Arguments, Context, completed_by
-from octostore.cli.completing import session_names
-from octostore.cli.options import lease_or_none
+from octostore.cli.completers import session_names
+from octostore.cli.options import lease_id_from
+from octostore.cli.subcommands import Arguments, Context, set_completer
 
 EXAMPLES = [
     "octostore hand-over agent-3-main --to agent-4",
@@ -21,7 +21,7 @@ EXAMPLES = [
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    completed_by(parser.add_argument("session", metavar="SESSION", help="its id, or PRINCIPAL/ID"), session_names)
+    set_completer(parser.add_argument("session", metavar="SESSION", help="its id, or PRINCIPAL/ID"), session_names)
     parser.add_argument("--to", required=True, metavar="AGENT", help="the agent that continues")
     parser.add_argument("--note", metavar="TEXT", help="what that agent should know")
     parser.add_argument(
@@ -32,11 +32,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: Arguments, context: Context) -> None:
-    lease = lease_or_none(arguments.lease_id)
-    with context.place.open() as store:
+    lease = lease_id_from(arguments.lease_id)
+    with context.address.open() as store:
         reply = store.hand_over(arguments.session, arguments.to, arguments.note, lease_id=lease)
     jobs = f", with {', '.join(reply.jobs)}" if reply.jobs else ""
     until = words.clock(reply.expires_at, words.now())
-    context.console.answer(
-        reply, f"{reply.session_id} is handed over to {reply.agent}, who must open it before {until} UTC{jobs}"
+    context.console.print_result(
+        reply, f"handed {reply.session_id} over to {reply.agent}, who must open it before {until} UTC{jobs}"
     )

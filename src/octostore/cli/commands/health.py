@@ -10,10 +10,10 @@ import argparse
 from collections.abc import Callable, Iterator
 from typing import get_args
 
-from octostore.cli import exits, words
-from octostore.cli.command import Arguments, Context
+from octostore.cli import exit_codes, words
 from octostore.cli.console import Console
-from octostore.cli.options import positive, seconds
+from octostore.cli.options import positive_integer, seconds
+from octostore.cli.subcommands import Arguments, Context
 from octostore.core.errors import InvalidInput
 from octostore.core.health import Health, SessionHealth, Threshold, Thresholds
 from octostore.core.model import HealthStatus
@@ -26,13 +26,13 @@ EXAMPLES = [
 HEADER = ("SESSION", "AGENT", "PHASE", "HEARTBEAT", "JOBS")
 COLOURS = {"ok": "green", "degraded": "yellow", "unhealthy": "red"}
 BADNESS: list[str] = [*get_args(HealthStatus), "never"]
-"""From good to worse."""
+"""From best to worst."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    usual = Thresholds()
+    defaults = Thresholds()
     for name, (field, number, what) in _OPTIONS.items():
-        default: Threshold = getattr(usual, field)
+        default: Threshold = getattr(defaults, field)
         parser.add_argument(
             f"--{name}",
             dest=field,
@@ -45,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--fail-on",
         choices=BADNESS[1:],
         default="unhealthy",
-        help=f"exit {exits.UNHEALTHY} at this status or worse (unhealthy)",
+        help=f"exit {exit_codes.UNHEALTHY} at this status or worse (unhealthy)",
     )
 
 
@@ -56,7 +56,7 @@ def _threshold(number: Callable[[str], float]) -> Callable[[str], Threshold]:
             return Threshold(number(degraded) if degraded else None, number(unhealthy) if unhealthy else None)
         except InvalidInput:
             raise argparse.ArgumentTypeError(
-                f"{text!r} is unhealthy before it is degraded; put the smaller one first"
+                f"{text!r} is unhealthy before it is degraded; put the smaller value first"
             ) from None
 
     return parse
@@ -68,23 +68,27 @@ def _shown(threshold: Threshold) -> str:
 
 
 _OPTIONS: dict[str, tuple[str, Callable[[str], float], str]] = {
-    "late": ("late", positive, "owners that have missed heartbeats"),
-    "stuck": ("stuck", positive, "owners that send heartbeats but make no progress"),
-    "dead": ("dead", positive, "dead jobs"),
-    "takeovers": ("taken_back", positive, "claims lost in the last hour: expired, or taken away by an operator"),
-    "queued": ("waiting", positive, "queued jobs"),
+    "late": ("late", positive_integer, "owners that have missed heartbeats"),
+    "stuck": ("stuck", positive_integer, "owners that send heartbeats but make no progress"),
+    "dead": ("dead", positive_integer, "dead jobs"),
+    "takeovers": (
+        "taken_back",
+        positive_integer,
+        "claims lost in the last hour: expired, or taken away by an operator",
+    ),
+    "queued": ("waiting", positive_integer, "queued jobs"),
     "oldest": ("oldest_waiting_seconds", seconds, "age of the oldest queued job, e.g. 5m,1h"),
 }
 
 
 def run(arguments: Arguments, context: Context) -> int:
     given = {field: getattr(arguments, field) for field in Thresholds.__struct_fields__}
-    with context.place.look() as store:
+    with context.address.open_reader() as store:
         health = store.health(Thresholds(**given))
         reader = "" if context.console.is_json else store.whoami().name
-    context.console.answer(health, *_lines(health, context.console, reader))
+    context.console.print_result(health, *_lines(health, context.console, reader))
     is_too_bad = BADNESS.index(health.status) >= BADNESS.index(arguments.fail_on)
-    return exits.UNHEALTHY if is_too_bad else exits.DID
+    return exit_codes.UNHEALTHY if is_too_bad else exit_codes.SUCCESS
 
 
 def _lines(health: Health, console: Console, reader: str) -> Iterator[str]:
@@ -95,7 +99,7 @@ def _lines(health: Health, console: Console, reader: str) -> Iterator[str]:
     odd = [f"{number:,} {what}" for number, what in ((health.late, "late"), (health.stuck, "stuck")) if number]
     yield f"running    {health.running:,}" + (f", of which {' and '.join(odd)}" if odd else "")
     yield f"dead       {health.dead:,}"
-    yield f"lost       {words.counted(health.takeovers_last_hour, 'claim')} in the last hour"
+    yield f"lost       {words.count(health.takeovers_last_hour, 'claim')} in the last hour"
     yield f"sessions   {health.open_sessions:,}"
     if health.sessions:
         yield from ("", *console.table(HEADER, [_row(session, reader) for session in health.sessions]))
@@ -104,9 +108,9 @@ def _lines(health: Health, console: Console, reader: str) -> Iterator[str]:
 def _row(session: SessionHealth, reader: str) -> tuple[str, ...]:
     age = words.duration(int(session.heartbeat_age_seconds))
     return (
-        words.session(session.session_id, session.principal, reader),
+        words.session_name(session.session_id, session.principal, reader),
         session.agent,
         session.phase,
         f"{age} ago" + (" (late)" if session.is_late else ""),
-        words.shortened(", ".join(session.jobs), 60),
+        words.shorten(", ".join(session.jobs), 60),
     )

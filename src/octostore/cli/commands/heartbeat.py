@@ -7,10 +7,10 @@ import argparse
 from collections.abc import Iterator
 
 from octostore.cli import words
-from octostore.cli.command import Arguments, Context
 from octostore.cli.console import Console
-from octostore.cli.leases import Lease, add_job, add_lease_options, found_lease
+from octostore.cli.leases import Lease, add_job, add_lease_options, using_lease
 from octostore.cli.options import number, seconds
+from octostore.cli.subcommands import Arguments, Context
 from octostore.core.errors import InvalidInput
 from octostore.core.replies import HeartbeatReply, StopView
 
@@ -29,10 +29,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: Arguments, context: Context) -> None:
-    with found_lease(arguments.job, arguments, context) as lease:
+    with using_lease(arguments.job, arguments, context) as lease:
         if lease.kept is not None and arguments.ttl is not None:
-            raise InvalidInput("--ttl", "cannot change while the claim is kept; its keeper heartbeats for the old one")
-        with context.place.open() as store:
+            raise InvalidInput(
+                "--ttl", "cannot change while the claim is kept; its keeper sends heartbeats for the old TTL"
+            )
+        with context.address.open() as store:
             reply = store.heartbeat_job(
                 lease.job_id,
                 lease.lease_id,
@@ -41,24 +43,24 @@ def run(arguments: Arguments, context: Context) -> None:
                 progress=arguments.progress,
                 percent=arguments.percent,
             )
-    tell_heartbeat(reply, lease, context.console)
+    print_heartbeat(reply, lease, context.console)
 
 
-def tell_heartbeat(reply: HeartbeatReply, lease: Lease, console: Console, *, shown: str | None = None) -> None:
-    """`shown` is what was reported with it."""
-    seen = [] if shown is None else [f"others see: {words.gist(shown)}"]
-    console.answer(reply, *seen, _until(reply, lease), *told_to_stop(reply.stop_requested))
+def print_heartbeat(reply: HeartbeatReply, lease: Lease, console: Console, *, shown: str | None = None) -> None:
+    """`shown` is the progress reported with it."""
+    seen = [] if shown is None else [f"others see: {words.one_line(shown)}"]
+    console.print_result(reply, *seen, _until(reply, lease), *stop_request_lines(reply.stop_requested))
 
 
 def _until(reply: HeartbeatReply, lease: Lease) -> str:
     if lease.kept is not None and lease.kept.is_kept:
-        return f"{reply.job_id} is yours; process {lease.kept.keeper.pid} heartbeats for it"
+        return f"{reply.job_id} is yours; process {lease.kept.keeper.pid} sends heartbeats for it"
     gone = "" if lease.kept is None else ", because its keeper is gone"
     until = f"{reply.job_id} is yours until {words.clock(reply.expires_at, words.now())} UTC"
     return f"{until}; next heartbeat in {words.duration(reply.renew_after_ms / 1_000)}{gone}"
 
 
-def told_to_stop(asked: StopView | None) -> Iterator[str]:
-    if asked is not None:
-        why = f": {words.gist(asked.reason)}" if asked.reason else ""
-        yield f"{asked.requested_by} asked you to stop{why}; release the job when you have"
+def stop_request_lines(stop: StopView | None) -> Iterator[str]:
+    if stop is not None:
+        why = f": {words.one_line(stop.reason)}" if stop.reason else ""
+        yield f"{stop.requested_by} asked you to stop{why}; release the job when you have"

@@ -11,10 +11,10 @@ from datetime import datetime
 from typing import NoReturn, get_args
 
 from octostore.cli import words
-from octostore.cli.command import Arguments, Context, completed_by
-from octostore.cli.completing import job_names, queue_names
+from octostore.cli.completers import job_names, queue_names
 from octostore.cli.console import Console
-from octostore.cli.options import positive, seconds
+from octostore.cli.options import positive_integer, seconds
+from octostore.cli.subcommands import Arguments, Context, set_completer
 from octostore.client.reader import Reader
 from octostore.core.beats import is_late
 from octostore.core.limits import PAGE_MAX
@@ -37,14 +37,14 @@ HEADER = ("JOB", "STATUS", "OWNER", "QUEUE", "KIND", "ATTEMPTS", "LAST")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    completed_by(
+    set_completer(
         parser.add_argument("prefix", metavar="PREFIX", nargs="?", help="only jobs whose names begin with this"),
         job_names,
     )
     parser.add_argument(
         "--status", choices=[*get_args(Status), ALL], help="only jobs with this status (claimed; with --queue: all)"
     )
-    completed_by(
+    set_completer(
         parser.add_argument(
             "--queue", metavar="Q", help="only jobs of this queue, in the order in which they will run"
         ),
@@ -53,7 +53,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--owner", metavar="O", help="only jobs that this owner has now")
     parser.add_argument("--kind", metavar="K", help="only jobs of this kind")
     parser.add_argument(
-        "--limit", type=positive, default=LIMIT_DEFAULT, metavar="N", help=f"maximum number of jobs ({LIMIT_DEFAULT:,})"
+        "--limit",
+        type=positive_integer,
+        default=LIMIT_DEFAULT,
+        metavar="N",
+        help=f"maximum number of jobs ({LIMIT_DEFAULT:,})",
     )
     parser.add_argument("--watch", action="store_true", help="keep refreshing until Ctrl-C")
     parser.add_argument(
@@ -62,11 +66,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: Arguments, context: Context) -> None:
-    with context.place.look() as store:
+    with context.address.open_reader() as store:
         if arguments.watch:
             _watch(store, arguments, context.console)
         page = _jobs(store, arguments)
-    context.console.answer(page, *_lines(page, arguments, context.console))
+    context.console.print_result(page, *_lines(page, arguments, context.console))
 
 
 def _interval(text: str) -> float:
@@ -101,27 +105,28 @@ def _jobs(store: Reader, arguments: Arguments) -> JobPage:
 
 
 def _watch(store: Reader, arguments: Arguments, console: Console) -> NoReturn:
-    """Heartbeats are no events, so it looks; what has not changed is not said twice where nobody can paint over it."""
+    """Poll, because heartbeats are not events. Without a terminal, print only changes."""
     console.end_with_reader()
     if console.is_live:
         console.clear()
-    said = None
+    printed = None
     while True:
         page = _jobs(store, arguments)
         if console.is_live:
-            place = f"{words.now():%H:%M:%S} UTC  (Ctrl-C ends)"
-            console.repaint([console.style(place, "dim"), "", *_lines(page, arguments, console)])
-        elif _what_matters(page) != said:
-            said = _what_matters(page)
-            console.answer(page, *_lines(page, arguments, console), "")
+            title = f"{words.now():%H:%M:%S} UTC  (Ctrl-C ends)"
+            console.repaint([console.style(title, "dim"), "", *_lines(page, arguments, console)])
+        elif _comparable(page) != printed:
+            printed = _comparable(page)
+            console.print_result(page, *_lines(page, arguments, console), "")
         time.sleep(arguments.interval)
 
 
-def _what_matters(page: JobPage) -> object:
-    return [(job.job_id, job.status, job.claim and _what_moves(job.claim)) for job in page.jobs]
+def _comparable(page: JobPage) -> object:
+    """Without what changes at every heartbeat."""
+    return [(job.job_id, job.status, job.claim and _comparable_claim(job.claim)) for job in page.jobs]
 
 
-def _what_moves(claim: JobOwner) -> object:
+def _comparable_claim(claim: JobOwner) -> object:
     return claim.fencing_token, claim.progress, claim.stuck
 
 
@@ -150,13 +155,14 @@ def _nothing(arguments: Arguments) -> Iterator[str]:
     named += f" that begin with {arguments.prefix}" if arguments.prefix else ""
     yield f"{whose}no {which}jobs{named}"
     if arguments.owner and status not in {ALL, "claimed"}:
-        yield f"  next       octostore list --owner {words.typed(arguments.owner)}    # only claimed jobs have an owner"
+        owner = words.shell_quote(arguments.owner)
+        yield f"  next       octostore list --owner {owner}    # only claimed jobs have an owner"
     elif queue is not None and status == ALL and not is_narrowed:
-        yield f"  next       octostore enqueue KIND --queue {words.typed(queue)}"
+        yield f"  next       octostore enqueue KIND --queue {words.shell_quote(queue)}"
     elif queue is None and status == "claimed" and not is_narrowed:
         yield "  next       octostore list --status all    # also queued, done and dead ones"
     elif queue is not None:
-        yield f"  next       octostore list --queue {words.typed(queue)}    # every job in it"
+        yield f"  next       octostore list --queue {words.shell_quote(queue)}    # every job in it"
 
 
 def _claimed_row(job: JobView, now: datetime) -> tuple[str, ...]:
@@ -167,7 +173,7 @@ def _claimed_row(job: JobView, now: datetime) -> tuple[str, ...]:
         job.job_id,
         claim.owner,
         words.ago(claim.claimed_at, now),
-        words.ago(claim.heartbeat_at, now) + _remark(claim, now),
+        words.ago(claim.heartbeat_at, now) + _warning(claim, now),
         words.until(claim.expires_at, now),
         _progress(claim, now),
         str(claim.attempt),
@@ -181,7 +187,7 @@ def _progress(claim: JobOwner, now: datetime) -> str:
     return f"{reported}, limit {words.duration(claim.max_silence)}"
 
 
-def _remark(claim: JobOwner, now: datetime) -> str:
+def _warning(claim: JobOwner, now: datetime) -> str:
     if is_late(claim.heartbeat_at, claim.expires_at, now):
         return " (late)"
     return " (stuck)" if claim.stuck else ""
@@ -215,5 +221,5 @@ def _row(job: JobView, now: datetime) -> tuple[str, ...]:
         job.queue or "",
         job.kind or "",
         "" if job.max_attempts is None else f"{job.attempts}/{job.max_attempts}",
-        f"{last.how} {words.ago(last.ended_at, now)} {words.gist(said)}".strip() if last else "",
+        f"{last.how} {words.ago(last.ended_at, now)} {words.one_line(said)}".strip() if last else "",
     )

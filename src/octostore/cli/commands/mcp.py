@@ -1,15 +1,15 @@
 """Serve a store to an agent as Model Context Protocol (MCP) tools, over stdin and stdout.
 
-The agent's client, such as a coding assistant, starts this command. The agent claims, reports, checkpoints and releases
-jobs by name; this server heartbeats for it. When the session ends, or the agent makes no call for 30 minutes
-(--max-silence), the jobs it still holds are released for others.
+The agent's client, for example a coding assistant, starts this command. The agent claims, reports, checkpoints and
+releases jobs by name; this server sends its heartbeats. When the session ends, or the agent makes no call for 30
+minutes (--max-silence), the jobs it still holds are released.
 """
 
 import argparse
 import os
 
-from octostore.cli.command import Arguments, Context
 from octostore.cli.options import seconds
+from octostore.cli.subcommands import Arguments, Context
 from octostore.client.owner import OWNER_VARIABLE
 
 EXAMPLES = [
@@ -23,7 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--owner",
         metavar="O",
-        help="the agent's name, unless it gives its own (OCTOSTORE_OWNER, else that of its process, else host:pid)",
+        help="the agent's name, unless it passes its own (OCTOSTORE_OWNER, else its process's, else host:pid)",
     )
     parser.add_argument(
         "--max-silence",
@@ -45,16 +45,16 @@ def run(arguments: Arguments, context: Context) -> int:
     from octostore.mcp import stdio  # noqa: PLC0415  # only this command needs it
 
     settings = stdio.Settings(
-        context.place.url,
-        arguments.owner or _name(),
+        context.address.url,
+        arguments.owner or _owner_name(),
         is_operator=arguments.operator,
         max_silence=arguments.max_silence or None,
     )
-    return stdio.serve(settings, context.console.remark)
+    return stdio.serve(settings, context.console.print_message)
 
 
-def _name() -> str | None:
-    """The one that the same agent has in its shell, if it is known: what it holds is listed there, too."""
-    from octostore.keeping.watching import agent_here, name_of  # noqa: PLC0415  # few need it
+def _owner_name() -> str | None:
+    """The name the agent's shell commands use, if known, so that both list the same claims."""
+    from octostore.keeping.watching import agent_here, name_of  # noqa: PLC0415  # rarely needed
 
     return os.environ.get(OWNER_VARIABLE) or name_of(agent_here())

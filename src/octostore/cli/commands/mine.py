@@ -11,13 +11,13 @@ from collections.abc import Iterator
 
 import msgspec
 
-from octostore.cli import exits, words
-from octostore.cli.command import Arguments, Context
-from octostore.cli.commands.heartbeat import told_to_stop
+from octostore.cli import exit_codes, words
+from octostore.cli.activity import current_owner
+from octostore.cli.commands.heartbeat import stop_request_lines
 from octostore.cli.console import Console
-from octostore.cli.holding import MyClaim, holdings, losses, told_keeping, with_checkpoints
-from octostore.cli.leases import kept_leases, said_again, who_keeps
-from octostore.cli.living import my_name
+from octostore.cli.held_claims import MyClaim, claims_of, keeping_in_words, lost_claims, with_checkpoints
+from octostore.cli.leases import keeping_owner, kept_leases, repeated_options
+from octostore.cli.subcommands import Arguments, Context
 from octostore.core.errors import LeaseLost, NotFound
 
 EXAMPLES = [
@@ -37,7 +37,7 @@ class Mine(msgspec.Struct, frozen=True):
 
 
 class Released(msgspec.Struct, frozen=True):
-    """`lost` were over already."""
+    """`lost` claims had already ended."""
 
     owner: str
     released: list[str]
@@ -48,26 +48,26 @@ class Released(msgspec.Struct, frozen=True):
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--owner", metavar="O", help="who you are (OCTOSTORE_OWNER, else the only one who keeps claims here)"
+        "--owner", metavar="O", help="who you are (OCTOSTORE_OWNER, else the only owner who keeps claims here)"
     )
     parser.add_argument("--release-all", action="store_true", help="release every claim that is kept here for you")
 
 
 def run(arguments: Arguments, context: Context) -> int | None:
     leases = kept_leases(context)
-    owner = (None if leases is None else who_keeps(arguments.owner, leases)) or my_name(arguments.owner)
+    owner = (None if leases is None else keeping_owner(arguments.owner, leases)) or current_owner(arguments.owner)
     if arguments.release_all:
         return _release_all(owner, context)
-    with context.place.look() as store:
-        held = with_checkpoints(holdings(owner, store.list_claimed_jobs(), leases), store)
-        claims = [*held, *losses(owner, held, leases, store)]
-    context.console.answer(Mine(owner, claims), *_lines(owner, claims, context))
+    with context.address.open_reader() as store:
+        held = with_checkpoints(claims_of(owner, store.list_claimed_jobs(), leases), store)
+        claims = [*held, *lost_claims(owner, held, leases, store)]
+    context.console.print_result(Mine(owner, claims), *_lines(owner, claims, context))
     return None
 
 
 def _lines(owner: str, claims: list[MyClaim], context: Context) -> Iterator[str]:
     held = [one for one in claims if one.claim is not None]
-    options = said_again(owner, context)
+    options = repeated_options(owner, context)
     if held:
         yield from context.console.table(HEADER, [_row(one) for one in held])
     else:
@@ -76,7 +76,7 @@ def _lines(owner: str, claims: list[MyClaim], context: Context) -> Iterator[str]
         if one.status == "lost":
             yield f"{context.console.style('lost', 'red')} {one.job_id}: {one.why}"
         elif one.claim is not None:
-            yield from (f"{one.job_id}: {line}" for line in told_to_stop(one.claim.stop_requested))
+            yield from (f"{one.job_id}: {line}" for line in stop_request_lines(one.claim.stop_requested))
     yield from _next_lines(held, options, context.console)
 
 
@@ -85,9 +85,9 @@ def _row(one: MyClaim) -> tuple[str, ...]:
     claim = one.claim
     if claim is None:
         return (one.job_id, *[""] * (len(HEADER) - 1))
-    doing = words.gist(claim.progress.note or "") if claim.progress else ""
-    saved = "none" if one.checkpoint is None else words.shortened(words.as_json(one.checkpoint), GLIMPSE)
-    return (one.job_id, words.ago(claim.claimed_at, now), told_keeping(one, now), saved, doing)
+    doing = words.one_line(claim.progress.note or "") if claim.progress else ""
+    saved = "none" if one.checkpoint is None else words.shorten(words.as_json(one.checkpoint), GLIMPSE)
+    return (one.job_id, words.ago(claim.claimed_at, now), keeping_in_words(one, now), saved, doing)
 
 
 def _next_lines(held: list[MyClaim], options: str, console: Console) -> Iterator[str]:
@@ -102,23 +102,23 @@ def _next_lines(held: list[MyClaim], options: str, console: Console) -> Iterator
 
 
 def _release_all(owner: str, context: Context) -> int:
-    from octostore.keeping.leases import KeptLeases  # noqa: PLC0415  # not to look
+    from octostore.keeping.leases import KeptLeases  # noqa: PLC0415  # only to release
     from octostore.keeping.releasing import release  # noqa: PLC0415
 
-    leases = KeptLeases.of_store(context.place.url)
+    leases = KeptLeases.of_store(context.address.url)
     released, lost = [], []
-    with context.place.open() as store:
+    with context.address.open() as store:
         for lease in leases.of(owner):
             try:
                 released.append(release(store, leases, lease, note=NOTE).job_id)
             except (LeaseLost, NotFound):
                 lost.append(lease.job_id)
         remaining = {one.job_id: NOT_KEPT for one in store.list_claimed_jobs() if one.owner == owner}
-    context.console.answer(
+    context.console.print_result(
         Released(owner, released, lost, remaining),
         *(f"released {job}" for job in released),
-        *(f"lost {job}: the claim was over already" for job in lost),
+        *(f"lost {job}: the claim had already ended" for job in lost),
         *(f"still held: {job}; {why}" for job, why in remaining.items()),
         *([] if released or lost or remaining else [f"{owner} holds nothing"]),
     )
-    return exits.HELD if remaining else exits.DID
+    return exit_codes.HELD if remaining else exit_codes.SUCCESS

@@ -1,19 +1,19 @@
-"""Claim the next job of a queue. Exit code 10 if there is none now, with what else is in the queue.
+"""Claim the next job of a queue. If there is none now, exit with 10 and show what else is in the queue.
 
-`all_done` in the answer (with --json) tells "nothing for you now" (false) from "every job is done or dead" (true).
+With --json, `all_done` is true if every job is done or dead, and false if there is just nothing for you now.
 
-With --keep it stays yours without heartbeats until you release it; see `octostore claim --help`.
+With --keep, the job stays yours without heartbeats until you release it; see `octostore claim --help`.
 """
 
 import argparse
 from functools import partial
 from typing import TYPE_CHECKING
 
-from octostore.cli.command import Arguments, Context, completed_by
-from octostore.cli.commands.claim import add_claim_options, carry_out, told_silence
-from octostore.cli.completing import queue_names
+from octostore.cli.commands.claim import add_claim_options, max_silence_for_store, run_claim
+from octostore.cli.completers import queue_names
 from octostore.cli.console import Console
 from octostore.cli.options import seconds
+from octostore.cli.subcommands import Arguments, Context, set_completer
 from octostore.core.limits import WAIT_MAX_SECONDS, check_range
 from octostore.core.queue_words import queue_in_words
 from octostore.core.replies import ClaimReply
@@ -30,7 +30,7 @@ EXAMPLES = [
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    completed_by(parser.add_argument("queue", metavar="QUEUE", help="its name"), queue_names)
+    set_completer(parser.add_argument("queue", metavar="QUEUE", help="its name"), queue_names)
     parser.add_argument("--kind", action="append", metavar="K", help="only jobs of this kind; repeatable")
     parser.add_argument(
         "--wait",
@@ -38,8 +38,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=_wait,
         default=0,
         metavar="S",
-        help="how long to wait for a job, also for one that is yet to be enqueued (0); without S, until there is one "
-        "or every job in the queue is done or dead",
+        help="how long to wait for a job, including ones not enqueued yet (0); without S, until there is one or every "
+        "job in the queue is done or dead",
     )
     add_claim_options(parser)
 
@@ -52,7 +52,7 @@ def _wait(text: str) -> float:
 
 
 def run(arguments: Arguments, context: Context) -> int:
-    return carry_out(arguments, context, partial(_claim, arguments, context.console))
+    return run_claim(arguments, context, partial(_claim, arguments, context.console))
 
 
 def _claim(arguments: Arguments, console: Console, store: "OctoStore", owner: str, pid: int | None) -> ClaimReply:
@@ -66,7 +66,7 @@ def _claim(arguments: Arguments, console: Console, store: "OctoStore", owner: st
             wait=wait,
             session_id=arguments.session,
             request_id=arguments.request_id,
-            max_silence=told_silence(arguments),
+            max_silence=max_silence_for_store(arguments),
             until_done=until_done,
             pid=pid,
         )
@@ -76,7 +76,7 @@ def _claim(arguments: Arguments, console: Console, store: "OctoStore", owner: st
     if reply.status != "empty" or arguments.wait == 0 or (arguments.wait is None and reply.all_done):
         return reply
     if reply.queue_status is not None and not console.is_json:
-        console.remark(f"waiting: {queue_in_words(reply.queue_status)}")
+        console.print_message(f"waiting: {queue_in_words(reply.queue_status)}")
     if arguments.wait is not None:
         return ask(arguments.wait)
     while reply.status == "empty" and not reply.all_done:

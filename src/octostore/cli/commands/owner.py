@@ -7,10 +7,10 @@ from datetime import datetime
 import msgspec
 
 from octostore.cli import words
-from octostore.cli.command import Arguments, Context, completed_by
-from octostore.cli.completing import job_names
+from octostore.cli.completers import job_names
 from octostore.cli.console import Console
-from octostore.cli.story import told_attempts
+from octostore.cli.story import describe_attempts
+from octostore.cli.subcommands import Arguments, Context, set_completer
 from octostore.client.reader import Reader
 from octostore.core.beats import is_late
 from octostore.core.replies import JobOwner, JobView
@@ -20,63 +20,63 @@ EXAMPLES = [
     "octostore owner github-issue-1842 --json    # same as GET /jobs/github-issue-1842",
 ]
 LABEL = 10
-"""How much room there is for the word in front of a line."""
+"""Width of the first column."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    completed_by(parser.add_argument("job", metavar="JOB", help="its name"), job_names)
+    set_completer(parser.add_argument("job", metavar="JOB", help="its name"), job_names)
 
 
 def run(arguments: Arguments, context: Context) -> None:
-    with context.place.look() as store:
+    with context.address.open_reader() as store:
         job = store.get_job(arguments.job)
         if not job.is_known:
-            _tell_unknown(store, job, context.console)
+            _print_unknown(store, job, context.console)
             return
-    context.console.answer(job, *_story(job, context.console), *_way_back(job, context))
+    context.console.print_result(job, *_story(job, context.console), *_operator_hints(job, context))
 
 
-def _tell_unknown(store: Reader, job: JobView, console: Console) -> None:
-    from octostore.cli.naming import find_similar, told_unknown  # noqa: PLC0415
+def _print_unknown(store: Reader, job: JobView, console: Console) -> None:
+    from octostore.cli.job_names import find_similar, unknown_job_message  # noqa: PLC0415
 
     similar = find_similar(store, job.job_id) or []
     document = msgspec.json.decode(msgspec.json.encode(job)) | {"similar": similar}
-    console.answer(document, told_unknown(job.job_id, similar))
+    console.print_result(document, unknown_job_message(job.job_id, similar))
 
 
 def _story(job: JobView, console: Console) -> Iterator[str]:
     now = words.now()
     if job.claim is not None:
         yield f"{console.style(job.claim.owner, 'bold')} has {job.job_id}"
-        yield from (f"  {label:<{LABEL}}{text}" for label, text in _about_owner(job.claim, now, console))
+        yield from (f"  {label:<{LABEL}}{text}" for label, text in _describe_owner(job.claim, now, console))
     else:
-        yield f"nobody has {job.job_id}: {_about_free(job, now)}"
+        yield f"nobody has {job.job_id}: {_describe_free(job, now)}"
         if job.result is not None:
             yield f"  result    {words.as_json(job.result)}"
         if job.error:
-            yield f"  error     {words.gist(job.error)}"
+            yield f"  error     {words.one_line(job.error)}"
     if job.checkpoint is not None:
-        yield f"  checkpoint {words.glimpse(job.checkpoint)}"
+        yield f"  checkpoint {words.preview(job.checkpoint)}"
     if job.kind is not None:
         yield f"  job       {job.kind} in queue {job.queue}, {job.attempts} of {job.max_attempts} attempts used"
     if job.previous:
         yield "before"
-        yield from (f"  {line}" for line in told_attempts(job.previous))
-        yield console.style(f"  (full history: octostore events --job {words.typed(job.job_id)})", "dim")
+        yield from (f"  {line}" for line in describe_attempts(job.previous))
+        yield console.style(f"  (full history: octostore events --job {words.shell_quote(job.job_id)})", "dim")
 
 
-def _way_back(job: JobView, context: Context) -> Iterator[str]:
-    """Whoever looks at night should not have to look this up, too. The last line can be run as it is."""
+def _operator_hints(job: JobView, context: Context) -> Iterator[str]:
+    """What an operator needs to take the job away. The lines can be run as they are."""
     if job.claim is None:
         return
-    right = " (needs an admin token)" if context.place.is_server else ""
-    url = f" --url {words.typed(str(context.place))}" if context.place.setting == "--url" else ""
+    right = " (needs an admin token)" if context.address.is_server else ""
+    url = f" --url {words.shell_quote(str(context.address))}" if context.address.source == "--url" else ""
     yield f"to ask the owner to stop, or to take the job away{right}:"
-    yield f"  octostore stop{url} {words.typed(job.job_id)}"
-    yield f"  octostore force-release{url} {words.typed(job.job_id)} --reason 'taken back by hand'"
+    yield f"  octostore stop{url} {words.shell_quote(job.job_id)}"
+    yield f"  octostore force-release{url} {words.shell_quote(job.job_id)} --reason 'taken away by an operator'"
 
 
-def _about_owner(claim: JobOwner, now: datetime, console: Console) -> Iterator[tuple[str, str]]:
+def _describe_owner(claim: JobOwner, now: datetime, console: Console) -> Iterator[tuple[str, str]]:
     heard = f"heartbeat {words.ago(claim.heartbeat_at, now)}"
     left = f"{words.until(claim.expires_at, now)} left"
     if is_late(claim.heartbeat_at, claim.expires_at, now):
@@ -93,21 +93,21 @@ def _about_owner(claim: JobOwner, now: datetime, console: Console) -> Iterator[t
     since = f"{words.ago(claim.claimed_at, now)} ({words.clock(claim.claimed_at)} UTC)"
     yield "since", f"{since}, attempt {claim.attempt}, fencing token {claim.fencing_token}"
     if claim.host is not None:
-        yield "where", words.whereabouts(claim)
+        yield "where", words.host_and_process(claim)
     if claim.progress is not None:
         yield "doing", words.progress(claim, now)
-    asked = claim.stop_requested
-    if asked is not None:
-        heard = "not delivered yet" if asked.delivered_at is None else f"delivered {words.ago(asked.delivered_at, now)}"
-        why = f": {words.gist(asked.reason)}" if asked.reason else ""
-        yield "stop", f"requested by {asked.requested_by} {words.ago(asked.requested_at, now)}, {heard}{why}"
+    stop = claim.stop_requested
+    if stop is not None:
+        heard = "not delivered yet" if stop.delivered_at is None else f"delivered {words.ago(stop.delivered_at, now)}"
+        why = f": {words.one_line(stop.reason)}" if stop.reason else ""
+        yield "stop", f"requested by {stop.requested_by} {words.ago(stop.requested_at, now)}, {heard}{why}"
     if claim.metadata is not None:
         yield "metadata", words.as_json(claim.metadata)
     if claim.session_id is not None:
         yield "session", claim.session_id
 
 
-def _about_free(job: JobView, now: datetime) -> str:
+def _describe_free(job: JobView, now: datetime) -> str:
     if job.status == "done":
         return "it is done"
     if job.status == "dead":

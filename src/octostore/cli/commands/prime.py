@@ -6,24 +6,24 @@ if the store cannot be reached, it says so.
 
 import argparse
 
-from octostore.cli.command import Arguments, Context
-from octostore.cli.priming import prime
+from octostore.cli.prime import prime
+from octostore.cli.subcommands import Arguments, Context
 
 EXAMPLES = [
     "octostore prime",
-    "octostore prime github-issue- --owner agent-3    # of what others hold, only these",
+    "octostore prime github-issue- --owner agent-3    # show only these of the jobs others hold",
 ]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "prefix", metavar="PREFIX", nargs="?", help="of what others hold, only jobs whose name begins with this"
+        "prefix", metavar="PREFIX", nargs="?", help="of the jobs others hold, show only names that begin with this"
     )
     parser.add_argument(
-        "--owner", metavar="O", help="who you are (OCTOSTORE_OWNER, else the only one who keeps claims here)"
+        "--owner", metavar="O", help="who you are (OCTOSTORE_OWNER, else the only owner who keeps claims here)"
     )
 
 
 def run(arguments: Arguments, context: Context) -> None:
-    primed = prime(arguments.owner, context.place, arguments.prefix)
-    context.console.answer(primed, *primed.text.splitlines())
+    prime_text = prime(arguments.owner, context.address, arguments.prefix)
+    context.console.print_result(prime_text, *prime_text.text.splitlines())

@@ -6,10 +6,10 @@ Inside a command started by `run` or `work`, it is about that job. Elsewhere it 
 
 import argparse
 
-from octostore.cli.command import Arguments, Context
-from octostore.cli.commands.heartbeat import tell_heartbeat
-from octostore.cli.leases import add_job, add_lease_options, found_lease, is_kept_job
+from octostore.cli.commands.heartbeat import print_heartbeat
+from octostore.cli.leases import add_job, add_lease_options, is_kept_job, using_lease
 from octostore.cli.options import number
+from octostore.cli.subcommands import Arguments, Context
 from octostore.core.errors import InvalidInput
 from octostore.supervise.report import Report, can_report_for, send_report
 
@@ -31,9 +31,9 @@ def run(arguments: Arguments, context: Context) -> None:
     if arguments.lease_id is None and can_report_for(job):
         send_report(Report(note=note, percent=arguments.percent))
         if context.console.is_json:
-            context.console.answer({"note": note, "percent": arguments.percent})
+            context.console.print_result({"note": note, "percent": arguments.percent})
         return
-    with found_lease(job, arguments, context) as lease, context.place.open() as store:
+    with using_lease(job, arguments, context) as lease, context.address.open() as store:
         reply = store.heartbeat_job(
             lease.job_id,
             lease.lease_id,
@@ -41,11 +41,11 @@ def run(arguments: Arguments, context: Context) -> None:
             progress=note,
             percent=arguments.percent,
         )
-    tell_heartbeat(reply, lease, context.console, shown=note)
+    print_heartbeat(reply, lease, context.console, shown=note)
 
 
 def _read(arguments: Arguments, context: Context) -> tuple[str | None, str | None]:
-    """The job and the text. One word alone is the text, unless it is a job that is kept for the owner."""
+    """The job and the text. A single argument is the text, unless it names a job kept for the owner."""
     first, second = arguments.job, arguments.note
     if second is not None or first is None:
         return first, second

@@ -1,17 +1,17 @@
-"""Change the settings of a queue. What you leave out stays as it is.
+"""Change the settings of a queue. Settings you leave out stay as they are.
 
-While a queue is paused, nobody gets a job from it, neither as the next one nor by name. Claims that exist go on, and
-jobs can be enqueued. Resuming it wakes those who wait.
+While a queue is paused, its jobs cannot be claimed, neither in order nor by name. Existing claims continue, and jobs
+can be enqueued. Resuming it wakes waiting workers.
 """
 
 import argparse
 
 from msgspec import UNSET
 
-from octostore.cli.command import Arguments, Context, completed_by
-from octostore.cli.completing import queue_names
-from octostore.cli.naming import told_new_queue
-from octostore.cli.options import positive
+from octostore.cli.completers import queue_names
+from octostore.cli.job_names import empty_queue_hint
+from octostore.cli.options import positive_integer
+from octostore.cli.subcommands import Arguments, Context, set_completer
 from octostore.core.errors import InvalidInput
 from octostore.core.queue_words import pause_in_words
 from octostore.core.replies import QueueView
@@ -30,21 +30,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     settings = actions.add_parser(
         "set", help="pause, resume or limit a queue", description="Pause, resume or limit a queue."
     )
-    completed_by(settings.add_argument("queue", metavar="QUEUE", help="its name"), queue_names)
+    set_completer(settings.add_argument("queue", metavar="QUEUE", help="its name"), queue_names)
     settings.add_argument(
         "--max-claimed", type=_limit, default=UNSET, metavar="N", help="how many jobs may be claimed at once, or none"
     )
     pause = settings.add_mutually_exclusive_group()
     pause.add_argument("--pause", dest="paused", action="store_true", default=None, help="hand out no more jobs")
     pause.add_argument("--resume", dest="paused", action="store_false", default=None, help="hand out jobs again")
-    settings.add_argument("--reason", metavar="TEXT", help="why; shown in the log and to those who ask for a job")
+    settings.add_argument("--reason", metavar="TEXT", help="why; shown in the log and to workers that ask for a job")
 
 
 def _limit(text: str) -> int | None:
     if text == NO_LIMIT:
         return None
     try:
-        return positive(text)
+        return positive_integer(text)
     except argparse.ArgumentTypeError:
         raise argparse.ArgumentTypeError(f"{text!r} is neither a whole number from 1 nor {NO_LIMIT}") from None
 
@@ -52,17 +52,17 @@ def _limit(text: str) -> int | None:
 def run(arguments: Arguments, context: Context) -> None:
     if arguments.max_claimed is UNSET and arguments.paused is None:
         raise InvalidInput("queue set", "needs --pause, --resume or --max-claimed")
-    with context.place.open() as store:
+    with context.address.open() as store:
         view = store.set_queue(
             arguments.queue, max_claimed=arguments.max_claimed, paused=arguments.paused, reason=arguments.reason
         )
-        new = None if context.console.is_json else told_new_queue(store, arguments.queue)
-    context.console.answer(view, _told(view))
+        new = None if context.console.is_json else empty_queue_hint(store, arguments.queue)
+    context.console.print_result(view, _summary(view))
     if new is not None:
-        context.console.remark(new)
+        context.console.print_message(new)
 
 
-def _told(view: QueueView) -> str:
+def _summary(view: QueueView) -> str:
     limit = "" if view.max_claimed is None else f", at most {view.max_claimed:,} at once"
     state = "open" if view.pause is None else pause_in_words(view.pause)
     return f"queue {view.queue} is {state}{limit}"

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from octostore.cli import words
-from octostore.cli.command import Arguments, Context
 from octostore.cli.console import Console
+from octostore.cli.subcommands import Arguments, Context
 from octostore.core.queue_words import pause_in_words
 from octostore.core.replies import QueueFigures, QueueList
 
@@ -37,13 +37,13 @@ RECENT_SECONDS = 600
 
 
 def configure(_parser: argparse.ArgumentParser) -> None:
-    """It takes nothing."""
+    pass
 
 
 def run(_arguments: Arguments, context: Context) -> None:
-    with context.place.look() as store:
+    with context.address.open_reader() as store:
         listed = store.list_queues()
-    context.console.answer(listed, *_lines(listed, context.console))
+    context.console.print_result(listed, *_lines(listed, context.console))
 
 
 def _lines(listed: QueueList, console: Console) -> Iterator[str]:

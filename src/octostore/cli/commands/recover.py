@@ -6,7 +6,7 @@ You never have to run this: an expired lease has no effect anyway, and every wri
 import argparse
 
 from octostore.cli import words
-from octostore.cli.command import Arguments, Context
+from octostore.cli.subcommands import Arguments, Context
 
 EXAMPLES = ["octostore recover", "octostore recover --json | jq '.recovered[].job_id'"]
 HEADER = ("JOB", "OWNER", "LAST HEARTBEAT", "TTL", "EXPIRED", "NOW")
@@ -17,7 +17,7 @@ def configure(_parser: argparse.ArgumentParser) -> None:
 
 
 def run(_arguments: Arguments, context: Context) -> None:
-    with context.place.open() as store:
+    with context.address.open() as store:
         recovered = store.recover()
     now = words.now()
     rows = [
@@ -32,4 +32,4 @@ def run(_arguments: Arguments, context: Context) -> None:
         for taken in recovered
     ]
     lines = context.console.table(HEADER, rows) if rows else ["no expired leases; nothing to take back"]
-    context.console.answer({"recovered": recovered, "is_complete": True}, *lines)
+    context.console.print_result({"recovered": recovered, "is_complete": True}, *lines)

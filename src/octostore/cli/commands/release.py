@@ -2,7 +2,7 @@
 
 Outcomes: released (free again, or back in its queue); done (finished; later claims get `done`); failed (an enqueued
 job is retried later, or dead after its last attempt); deferred (retried later without using up an attempt). Repeating a
-release is safe and gives the same answer. Exit code 20 if the lease is lost.
+release is safe and has no further effect. Exit code 20 if the lease is lost.
 
 A claim made with --keep is found by your owner name; name the JOB if you keep several.
 """
@@ -11,9 +11,9 @@ import argparse
 from typing import get_args
 
 from octostore.cli import words
-from octostore.cli.command import Arguments, Context
-from octostore.cli.leases import add_job, add_lease_options, found_lease
+from octostore.cli.leases import add_job, add_lease_options, using_lease
 from octostore.cli.options import json_value, seconds
+from octostore.cli.subcommands import Arguments, Context
 from octostore.core.model import Outcome
 
 EXAMPLES = [
@@ -45,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: Arguments, context: Context) -> None:
-    with found_lease(arguments.job, arguments, context) as lease, context.place.open() as store:
+    with using_lease(arguments.job, arguments, context) as lease, context.address.open() as store:
         reply = store.release_job(
             lease.job_id,
             lease.lease_id,
@@ -60,4 +60,4 @@ def run(arguments: Arguments, context: Context) -> None:
     now = words.now()
     again = "" if reply.available_at <= now else f", available in {words.until(reply.available_at, now)}"
     how = "" if reply.outcome in {reply.status, "released"} else f" ({reply.outcome})"
-    context.console.answer(reply, f"{reply.job_id} is {reply.status}{how}{again}")
+    context.console.print_result(reply, f"{reply.job_id} is {reply.status}{how}{again}")

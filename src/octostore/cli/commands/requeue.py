@@ -9,8 +9,8 @@ again for the rest.
 
 import argparse
 
-from octostore.cli.command import Arguments, Context
 from octostore.cli.matching import add_matching_options, operate_on_matching
+from octostore.cli.subcommands import Arguments, Context
 
 EXAMPLES = [
     "octostore requeue import-17 --reason 'the disk has been enlarged'",

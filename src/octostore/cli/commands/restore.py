@@ -10,17 +10,17 @@ that was put back by other means continue with higher numbers.
 
 import argparse
 
-from octostore.cli import exits
-from octostore.cli.command import Arguments, Context
+from octostore.cli import exit_codes
+from octostore.cli.exit_on_signals import exiting_on_signals
 from octostore.cli.progress_bar import ProgressBar
-from octostore.cli.tidying import tidied_up
+from octostore.cli.subcommands import Arguments, Context
 from octostore.core.errors import InvalidInput
 from octostore.stores.opening import make_data_folder, sqlite_path
 
 EXAMPLES = [
     "octostore restore /backups/octostore-monday.db",
     "octostore restore --url sqlite:////srv/jobs.db --replace /backups/jobs.db",
-    "octostore restore --forward    # after the file was put back by hand",
+    "octostore restore --forward    # after the file was restored by other means",
 ]
 
 
@@ -33,23 +33,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: Arguments, context: Context) -> int:
-    from octostore.stores.sqlite import copying  # noqa: PLC0415  # brings SQLite along
+    from octostore.stores.sqlite import copying  # noqa: PLC0415  # imports SQLite
 
-    path = sqlite_path(context.place.url)
+    path = sqlite_path(context.address.url)
     if path is None:
         raise InvalidInput("url", "must name a file, as in sqlite:///FILE; for PostgreSQL see docs/how-to/postgres.md")
     if arguments.forward == (arguments.file is not None) or (arguments.forward and arguments.replace):
-        raise InvalidInput("file", "or --forward is required, and not both; --replace needs FILE")
-    if context.place.url is None:
+        raise InvalidInput("file", "or --forward is required, but not both; --replace needs FILE")
+    if context.address.url is None:
         make_data_folder()
     aside = None
     if arguments.forward:
         seq = copying.go_on_ahead(path)
     else:
-        with ProgressBar("copied") as bar, tidied_up():
+        with ProgressBar("copied") as bar, exiting_on_signals():
             seq, aside = copying.restore(arguments.file, path, replace=arguments.replace, on_step=bar.show)
     lines = [f"{path} continues with event {seq + 1:,}; no fencing token is issued twice"]
     if aside is not None:
         lines.append(f"the previous store is now {aside}")
-    context.console.answer({"path": path, "seq": seq, "replaced": aside}, *lines)
-    return exits.DID
+    context.console.print_result({"path": path, "seq": seq, "replaced": aside}, *lines)
+    return exit_codes.SUCCESS

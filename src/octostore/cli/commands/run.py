@@ -10,13 +10,13 @@ command and everything it started are stopped before anyone else can claim the j
 
 import argparse
 
-from octostore.cli import exits
-from octostore.cli.command import Arguments, Context, completed_by
-from octostore.cli.completing import job_names
+from octostore.cli import exit_codes
+from octostore.cli.command_options import add_command_options, notifier, stop_policy
+from octostore.cli.completers import job_names
 from octostore.cli.console import Console
-from octostore.cli.failing import tell_failure
+from octostore.cli.failures import print_failure
 from octostore.cli.options import exit_status, json_value, seconds
-from octostore.cli.running import add_command_options, notifier, stop_policy
+from octostore.cli.subcommands import Arguments, Context, set_completer
 from octostore.core.errors import AlreadyDone, Conflict, Held
 from octostore.supervise.run import CommandNotRunnable, Interrupted, RunOptions, RunResult
 from octostore.supervise.run import run as run_command
@@ -31,7 +31,7 @@ EXAMPLES = [
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "octostore run JOB [options] -- COMMAND …"
-    completed_by(parser.add_argument("job", metavar="JOB", help="its name"), job_names)
+    set_completer(parser.add_argument("job", metavar="JOB", help="its name"), job_names)
     add = parser.add_argument
     add("--metadata", type=json_value, metavar="JSON", help="anything others should see; @FILE also works")
     add("--wait", type=seconds, default=0, metavar="S", help="how long to wait for the job (0)")
@@ -70,7 +70,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: Arguments, context: Context) -> int:
     options = RunOptions(
         job_id=arguments.job,
-        command=arguments.behind,
+        command=arguments.command_line,
         ttl=arguments.ttl,
         max_silence=arguments.max_silence,
         owner=arguments.owner,
@@ -85,7 +85,7 @@ def run(arguments: Arguments, context: Context) -> int:
     )
     console = context.console
     try:
-        ran = run_command(context.place.open, options, notifier(arguments, console))
+        ran = run_command(context.address.open, options, notifier(arguments, console))
     except AlreadyDone as done:
         return _done(done, arguments, context)
     except Held as held:
@@ -95,7 +95,7 @@ def run(arguments: Arguments, context: Context) -> int:
             return _held(conflict, arguments, context)
         raise
     except CommandNotRunnable as problem:
-        console.remark(str(problem))
+        console.print_message(str(problem))
         return problem.code
     except Interrupted as interrupted:
         return 128 + interrupted.number
@@ -103,27 +103,27 @@ def run(arguments: Arguments, context: Context) -> int:
 
 
 def _held(error: Held | Conflict, arguments: Arguments, context: Context) -> int:
-    code = exits.DID if arguments.on_held == "skip" else exits.HELD
+    code = exit_codes.SUCCESS if arguments.on_held == "skip" else exit_codes.HELD
     if arguments.held_exit is not None:
         code = arguments.held_exit
     if context.console.is_json or not (arguments.quiet or arguments.on_held == "skip"):
-        tell_failure(error, context)
+        print_failure(error, context)
     return code
 
 
 def _done(error: AlreadyDone, arguments: Arguments, context: Context) -> int:
     if context.console.is_json or not arguments.quiet:
-        tell_failure(error, context)
-    return exits.NOTHING_TO_DO if arguments.done_exit is None else int(arguments.done_exit)
+        print_failure(error, context)
+    return exit_codes.NOTHING_TO_DO if arguments.done_exit is None else int(arguments.done_exit)
 
 
 def _exit_code(ran: RunResult, options: RunOptions, console: Console) -> int:
     if console.is_json:
-        console.answer(ran)
+        console.print_result(ran)
     if ran.is_lost:
-        console.remark(f"stopped the command because {ran.why}")
-        return exits.LOST
+        console.print_message(f"stopped the command because {ran.why}")
+        return exit_codes.LOST
     if options.once and ran.exit_code == 0 and ran.outcome is None:
-        console.remark(f"the command succeeded, but {ran.job_id} could not be marked as done")
-        return exits.UNREACHABLE
+        console.print_message(f"the command succeeded, but {ran.job_id} could not be marked as done")
+        return exit_codes.UNREACHABLE
     return ran.exit_code

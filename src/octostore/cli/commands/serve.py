@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from octostore.cli.command import Arguments, Context
-from octostore.cli.options import positive, whole_from
+from octostore.cli.options import integer_from, positive_integer
+from octostore.cli.subcommands import Arguments, Context
 from octostore.core.errors import InvalidInput
 from octostore.server.addresses import check_trusted
 from octostore.server.log_formats import LOG_FORMATS
@@ -35,7 +35,7 @@ PORT_MAX = 65_535
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--host", help="the address to listen on (%(default)s)")
-    add("--port", type=whole_from(0, PORT_MAX), help="the port to listen on; 0 picks a free one (%(default)s)")
+    add("--port", type=integer_from(0, PORT_MAX), help="the port to listen on; 0 picks a free one (%(default)s)")
     add("--uds", type=Path, metavar="FILE", help="listen on this Unix socket instead")
     add(
         "--tokens-file",
@@ -67,21 +67,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add("--base-path", metavar="PATH", help="where a proxy serves it, if that is not /, e.g. /octo")
     add("--no-ui", action="store_false", dest="has_page", help="leave out the live page")
-    add("--max-locks", type=positive, metavar="N", help="maximum locks per principal (%(default)s)")
-    add("--max-claims", type=positive, metavar="N", help="maximum other live claims per principal (%(default)s)")
-    add("--max-sessions", type=positive, metavar="N", help="maximum open sessions per principal (%(default)s)")
-    add("--max-queued", type=positive, metavar="N", help="maximum queued jobs per principal (%(default)s)")
+    add("--max-locks", type=positive_integer, metavar="N", help="maximum locks per principal (%(default)s)")
+    add(
+        "--max-claims", type=positive_integer, metavar="N", help="maximum other live claims per principal (%(default)s)"
+    )
+    add("--max-sessions", type=positive_integer, metavar="N", help="maximum open sessions per principal (%(default)s)")
+    add("--max-queued", type=positive_integer, metavar="N", help="maximum queued jobs per principal (%(default)s)")
     add(
         "--requests-per-second",
-        type=positive,
+        type=positive_integer,
         metavar="N",
         help="maximum requests per second per principal (%(default)s)",
     )
-    add("--max-streams", type=positive, metavar="N", help="maximum open event streams per principal (%(default)s)")
-    add("--max-connections", type=positive, metavar="N", help="maximum connections (%(default)s)")
+    add(
+        "--max-streams",
+        type=positive_integer,
+        metavar="N",
+        help="maximum open event streams per principal (%(default)s)",
+    )
+    add("--max-connections", type=positive_integer, metavar="N", help="maximum connections (%(default)s)")
     add(
         "--max-connections-per-address",
-        type=positive,
+        type=positive_integer,
         metavar="N",
         help="maximum connections from one address (1000; unlimited from this machine)",
     )
@@ -89,9 +96,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--access-log", action="store_true", help="also log each request: who, what, status and duration")
     for options, what in _SECONDS.items():
         add(*options.split(), type=_seconds, metavar="S", help=f"{what} (%(default)s)")
-    usual = msgspec.structs.asdict(Settings()) | {"allow_hosts": [], "allow_origins": [], "trusted_proxies": []}
-    del usual["url"]  # an option of every command
-    parser.set_defaults(**usual)
+    defaults = msgspec.structs.asdict(Settings()) | {"allow_hosts": [], "allow_origins": [], "trusted_proxies": []}
+    del defaults["url"]  # every command has this option
+    parser.set_defaults(**defaults)
 
 
 _SECONDS = {
@@ -105,7 +112,7 @@ _SECONDS = {
 
 def run(arguments: Arguments, context: Context) -> None:
     try:
-        from octostore.server import listen  # noqa: PLC0415  # those who only call a server need not have it
+        from octostore.server import listen  # noqa: PLC0415  # clients need not have it installed
     except ImportError as missing:
         from octostore.extras import how_to_add  # noqa: PLC0415
 
@@ -117,12 +124,14 @@ def run(arguments: Arguments, context: Context) -> None:
     given["allow_origins"] = tuple(origin.rstrip("/") for origin in arguments.allow_origins)
     given["base_path"] = arguments.base_path.rstrip("/")
     given["trusted_proxies"] = tuple(arguments.trusted_proxies)
-    given["url"] = context.place.url
-    listen.main(Settings(**given), lambda greeting: context.console.answer(greeting, *greeting.lines), _load_tools)
+    given["url"] = context.address.url
+    listen.main(
+        Settings(**given), lambda greeting: context.console.print_result(greeting, *greeting.lines), _load_tools
+    )
 
 
 def _load_tools() -> "Tools":
-    from octostore.mcp.http.app import HttpTools  # noqa: PLC0415  # with the first request to /mcp
+    from octostore.mcp.http.app import HttpTools  # noqa: PLC0415  # imported with the first request to /mcp
 
     return HttpTools()
 
@@ -131,7 +140,7 @@ def _proxy(text: str) -> str:
     try:
         return check_trusted(text)
     except ValueError as problem:
-        raise argparse.ArgumentTypeError(f"{problem}; give a network such as 10.0.0.0/8, or unix") from None
+        raise argparse.ArgumentTypeError(f"{problem}; use a network like 10.0.0.0/8, or unix") from None
 
 
 def _seconds(text: str) -> float:

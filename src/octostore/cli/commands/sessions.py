@@ -12,11 +12,11 @@ from datetime import datetime
 from typing import Literal, get_args
 
 from octostore.cli import words
-from octostore.cli.command import Arguments, Context, completed_by
-from octostore.cli.completing import session_names
+from octostore.cli.completers import session_names
 from octostore.cli.console import Console
-from octostore.cli.options import lease_or_none
-from octostore.cli.story import told_event
+from octostore.cli.options import lease_id_from
+from octostore.cli.story import describe_event
+from octostore.cli.subcommands import Arguments, Context, set_completer
 from octostore.core.beats import is_late
 from octostore.core.errors import InvalidInput
 from octostore.core.model import SessionStatus
@@ -36,7 +36,7 @@ CONTEXT_SHOWN = 300
 
 def configure(parser: argparse.ArgumentParser) -> None:
     one = parser.add_argument("session", metavar="SESSION", nargs="?", help="session to show: ID, or PRINCIPAL/ID")
-    completed_by(one, session_names)
+    set_completer(one, session_names)
     parser.add_argument(
         "--status", choices=[*get_args(SessionStatus), "all"], help="only sessions with this status (open)"
     )
@@ -54,7 +54,7 @@ def run(arguments: Arguments, context: Context) -> None:
     elif arguments.session is None:
         _list(arguments.status or "open", context)
     elif arguments.status is None:
-        _tell(arguments.session, context)
+        _print_session(arguments.session, context)
     else:
         raise InvalidInput("status", "selects which sessions to list; it cannot be combined with SESSION")
 
@@ -62,28 +62,28 @@ def run(arguments: Arguments, context: Context) -> None:
 def _close(arguments: Arguments, context: Context) -> None:
     if arguments.session is None:
         raise InvalidInput("close", "needs the SESSION to close")
-    with context.place.open() as store:
-        reply = store.close_session(arguments.session, lease_id=lease_or_none(arguments.lease_id))
-    context.console.answer(reply, f"closed {arguments.session} and released its jobs")
+    with context.address.open() as store:
+        reply = store.close_session(arguments.session, lease_id=lease_id_from(arguments.lease_id))
+    context.console.print_result(reply, f"closed {arguments.session} and released its jobs")
 
 
-# All of them
+# A list
 
 
 def _list(status: SessionStatus | Literal["all"], context: Context) -> None:
-    with context.place.look() as store:
+    with context.address.open_reader() as store:
         sessions = store.list_sessions(status=None if status == "all" else status)
         reader = "" if context.console.is_json else store.whoami().name
     now = words.now()
     lines = [f"no {'' if status == 'all' else status + ' '}sessions"]
     if sessions:
         lines = context.console.table(HEADER, [_row(session, now, reader) for session in sessions])
-    context.console.answer(SessionPage(sessions=sessions, cursor=None), *lines)
+    context.console.print_result(SessionPage(sessions=sessions, cursor=None), *lines)
 
 
 def _row(session: SessionView, now: datetime, reader: str) -> tuple[str, ...]:
     return (
-        words.session(session.session_id, session.principal, reader),
+        words.session_name(session.session_id, session.principal, reader),
         session.agent,
         session.status,
         session.phase,
@@ -99,7 +99,7 @@ def _is_late(session: SessionView, now: datetime) -> bool:
 
 
 def _work(session: SessionView) -> Iterator[str]:
-    """What it has to do with jobs, in a few words."""
+    """Its jobs, in a few words."""
     if session.offered:
         yield f"handed over to {session.agent}, not opened yet"
     if session.jobs:
@@ -113,20 +113,20 @@ def _first_few(names: list[str]) -> str:
     return ", ".join(names[:JOBS_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-# One of them
+# One session
 
 
-def _tell(session_id: str, context: Context) -> None:
-    with context.place.look() as store:
+def _print_session(session_id: str, context: Context) -> None:
+    with context.address.open_reader() as store:
         session = store.get_session(session_id)
         if context.console.is_json:
-            context.console.answer(session)
+            context.console.print_result(session)
             return
         reader = store.whoami().name
         events = deque(store.events(session_id=session_id), maxlen=EVENTS_SHOWN)
-    lately = [told_event(event, context.console, reader=reader) for event in events]
-    name = words.session(session.session_id, session.principal, reader)
-    context.console.answer(session, *_story(session, name, lately, context.console))
+    lately = [describe_event(event, context.console, reader=reader) for event in events]
+    name = words.session_name(session.session_id, session.principal, reader)
+    context.console.print_result(session, *_story(session, name, lately, context.console))
 
 
 def _story(session: SessionView, name: str, lately: list[str], console: Console) -> Iterator[str]:
@@ -137,7 +137,7 @@ def _story(session: SessionView, name: str, lately: list[str], console: Console)
     if lately:
         yield "lately"
         yield from lately
-        yield console.style(f"  (full history: octostore events --session {words.typed(name)})", "dim")
+        yield console.style(f"  (full history: octostore events --session {words.shell_quote(name)})", "dim")
 
 
 def _headline(session: SessionView, name: str, agent: str) -> str:
@@ -160,10 +160,10 @@ def _details(session: SessionView, now: datetime) -> Iterator[tuple[str, str]]:
         yield "ended", f"{words.ago(session.expires_at, now)} ({words.clock(session.expires_at)} UTC), {heard}"
     yield "since", f"{words.ago(session.opened_at, now)} ({words.clock(session.opened_at)} UTC), by {session.principal}"
     if session.note:
-        yield "note", words.gist(session.note)
+        yield "note", words.one_line(session.note)
     if session.context is not None:
         size = f"{session.context_bytes:,} bytes: " if session.context_bytes is not None else ""
-        yield "context", size + words.shortened(words.as_json(session.context), CONTEXT_SHOWN)
+        yield "context", size + words.shorten(words.as_json(session.context), CONTEXT_SHOWN)
     if session.jobs:
         yield "jobs", ", ".join(session.jobs)
     if session.in_flight:

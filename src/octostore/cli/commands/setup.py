@@ -2,7 +2,7 @@
 
 It writes the MCP server, the hooks, a skill and a few lines for AGENTS.md into the client's own files. Everything else
 in them stays as it is, and --remove restores them. Nothing is written if one of the files cannot be edited safely.
-Running it again brings an earlier set-up up to date. Other clients can be set up by hand, with what --print shows.
+Running it again updates an earlier setup. To set up another client yourself, paste what --print shows.
 """
 
 import argparse
@@ -12,10 +12,10 @@ from pathlib import Path
 from octostore.agents.setup.clients import CLIENTS, generic_parts
 from octostore.agents.setup.parts import Part
 from octostore.agents.setup.plan import CannotEdit, Change, Scope, removed, set_up, status_of
-from octostore.cli import exits
-from octostore.cli.command import Arguments, Context, completed_by
+from octostore.cli import exit_codes
 from octostore.cli.console import Console
 from octostore.cli.parser import PROGRAM
+from octostore.cli.subcommands import Arguments, Context, set_completer
 from octostore.core.errors import InvalidInput
 
 EXAMPLES = [
@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     known = parser.add_argument(
         "client", metavar="CLIENT", nargs="?", help=f"{', '.join(CLIENTS)}, or any with --print"
     )
-    completed_by(known, lambda **_: list(CLIENTS))
+    set_completer(known, lambda **_: list(CLIENTS))
     parser.add_argument(
         "--global",
         dest="is_global",
@@ -46,11 +46,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: Arguments, context: Context) -> int:
-    if context.place.setting == "--url":
-        # Agents would have two stores: the MCP server this one, and their hooks and commands another.
-        raise InvalidInput(
-            "--url", "is not stored; set OCTOSTORE_URL where your agents start, and all they do is in that store"
-        )
+    if context.address.source == "--url":
+        # The MCP server would use this store, but hooks and commands another one.
+        raise InvalidInput("--url", "is not saved in the client's settings; set OCTOSTORE_URL where your agents start")
     if arguments.client not in CLIENTS:
         if not arguments.print:
             raise InvalidInput(
@@ -65,11 +63,13 @@ def run(arguments: Arguments, context: Context) -> int:
             return _check(scope, context.console)
         changes = removed(scope) if arguments.remove else set_up(scope)
         if not arguments.remove and shutil.which(PROGRAM) is None:
-            context.console.remark(f"{PROGRAM} is not on your PATH: clients find neither its MCP server nor its hooks")
+            context.console.print_message(
+                f"{PROGRAM} is not on your PATH: clients find neither its MCP server nor its hooks"
+            )
     except CannotEdit as error:
-        _tell_what_to_paste(error, scope, context.console)
+        _print_what_to_paste(error, scope, context.console)
         raise
-    return _tell(scope, changes, context.console)
+    return _print_changes(scope, changes, context.console)
 
 
 def _base(is_global: bool) -> Path:
@@ -79,8 +79,8 @@ def _base(is_global: bool) -> Path:
 def _print(parts: list[Part], console: Console) -> int:
     lines = [line for part in parts for line in (f"# {part.path}: {part.what}", *part.paste().splitlines(), "")]
     files = [{"path": part.path, "what": part.what, "text": part.paste()} for part in parts]
-    console.answer({"files": files}, *lines[:-1])
-    return exits.DID
+    console.print_result({"files": files}, *lines[:-1])
+    return exit_codes.SUCCESS
 
 
 def _check(scope: Scope, console: Console) -> int:
@@ -92,18 +92,18 @@ def _check(scope: Scope, console: Console) -> int:
         "absent": f"{scope.client.title} is not set up; run: {_command(scope)}",
     }[status]
     lines = (_line(file["status"], file["path"], file["what"], console) for file in files)
-    console.answer({"client": scope.client.name, "status": status, "files": files}, headline, *lines)
-    return exits.DID if status == "current" else exits.BAD_INPUT
+    console.print_result({"client": scope.client.name, "status": status, "files": files}, headline, *lines)
+    return exit_codes.SUCCESS if status == "current" else exit_codes.BAD_INPUT
 
 
-def _tell(scope: Scope, changes: list[Change], console: Console) -> int:
-    told = [change for change in changes if change.before is not None or change.after is not None]
-    files = [{"path": _shown(one.path, scope), "what": one.what, "status": one.done} for one in told]
+def _print_changes(scope: Scope, changes: list[Change], console: Console) -> int:
+    relevant = [change for change in changes if change.before is not None or change.after is not None]
+    files = [{"path": _shown(one.path, scope), "what": one.what, "status": one.done} for one in relevant]
     lines = [_line(file["status"], file["path"], file["what"], console) for file in files]
     if any(change.done == "created" for change in changes):
         lines.append(f"next: {scope.client.next_step}")
-    console.answer({"client": scope.client.name, "files": files}, *lines or ["there is nothing to remove"])
-    return exits.DID
+    console.print_result({"client": scope.client.name, "files": files}, *lines or ["there is nothing to remove"])
+    return exit_codes.SUCCESS
 
 
 def _line(status: str, path: str, what: str, console: Console) -> str:
@@ -120,7 +120,6 @@ def _command(scope: Scope) -> str:
     return f"octostore setup {scope.client.name}" + (" --global" if scope.is_global else "")
 
 
-def _tell_what_to_paste(error: CannotEdit, scope: Scope, console: Console) -> None:
-    """Where we cannot edit, a person can."""
+def _print_what_to_paste(error: CannotEdit, scope: Scope, console: Console) -> None:
     for problem in error.problems:
-        console.remark(f"what belongs in {_shown(problem.path, scope)}:", *problem.part.paste().splitlines())
+        console.print_message(f"what belongs in {_shown(problem.path, scope)}:", *problem.part.paste().splitlines())

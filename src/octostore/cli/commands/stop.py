@@ -1,13 +1,13 @@
-"""Ask the owners of jobs to stop. Each is told at its next heartbeat, and keeps its job until it has stopped.
+"""Ask the owners of jobs to stop. Each gets the request with its next heartbeat, and keeps its job until it stops.
 
 `run` and `work` stop their command (the stop signal, then KILL after the grace period) and release the job; no attempt
-is used up. An agent is told in the answer to its next tool call; a program sees `claim.stop_requested`. To cancel the
-job as well, use `octostore cancel --drain`. To take the job from an owner that does not react, use `octostore
-force-release`.
+is used up. An agent sees the request in the reply to its next tool call; a program sees `claim.stop_requested`. To
+cancel the job as well, use `octostore cancel --drain`. To take the job from an owner that does not react, use
+`octostore force-release`.
 """
 
-from octostore.cli.command import Arguments, Context
 from octostore.cli.operating import add_operator_options, operate
+from octostore.cli.subcommands import Arguments, Context
 
 EXAMPLES = ["octostore stop nightly-report --reason 'the machine shuts down at noon'"]
 

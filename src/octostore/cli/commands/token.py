@@ -13,8 +13,8 @@ from typing import get_args
 import msgspec
 
 from octostore.cli import words
-from octostore.cli.command import Arguments, Context
 from octostore.cli.options import seconds
+from octostore.cli.subcommands import Arguments, Context
 from octostore.core.errors import InvalidInput
 from octostore.core.model import Scope
 from octostore.core.replies import TokenList, TokenView
@@ -58,57 +58,57 @@ def _create(arguments: Arguments, context: Context) -> None:
     if arguments.to is not None:
         check_file(str(arguments.to))
         if os.path.lexists(arguments.to):
-            raise InvalidInput("--to", f"({arguments.to}) already exists and was left unchanged; no token was made")
-    with context.place.open() as store:
-        made = store.create_token(
+            raise InvalidInput("--to", f"({arguments.to}) already exists and was left unchanged; no token was created")
+    with context.address.open() as store:
+        created = store.create_token(
             arguments.name,
             scopes=arguments.scope or ("read", "claim"),
             prefix=arguments.prefix,
             expires_in=arguments.expires_in,
         )
     if arguments.secret and not context.console.is_json:
-        context.console.say(made.token or "")
+        context.console.print_lines(created.token or "")
     elif arguments.to is not None:
-        _keep(made, arguments.to, context)
+        _write_to_file(created, arguments.to, context)
     else:
-        until = "forever" if made.expires_at is None else f"until {words.clock(made.expires_at)} UTC"
-        where = f" jobs named {made.prefix}…" if made.prefix else ""
-        context.console.answer(
-            made,
-            f"{made.name} may {', '.join(made.scopes)}{where}, {until}",
-            f"  id     {made.token_id}",
-            f"  token  {made.token}",
+        until = "forever" if created.expires_at is None else f"until {words.clock(created.expires_at)} UTC"
+        where = f" jobs named {created.prefix}…" if created.prefix else ""
+        context.console.print_result(
+            created,
+            f"{created.name} may {', '.join(created.scopes)}{where}, {until}",
+            f"  id     {created.token_id}",
+            f"  token  {created.token}",
             "This token is not shown again. Keep it where only its user can read it.",
         )
 
 
-def _keep(made: NewToken, path: Path, context: Context) -> None:
+def _write_to_file(created: NewToken, path: Path, context: Context) -> None:
     try:
-        write_token_file(path, made.token or "")
+        write_token_file(path, created.token or "")
     except OSError as error:
-        with context.place.open() as store:
-            store.revoke_token(made.token_id)  # nobody will ever know it
+        with context.address.open() as store:
+            store.revoke_token(created.token_id)  # its secret is lost
         raise InvalidInput("--to", f"({path}) cannot be written: {error.strerror}; no token was created") from None
-    context.console.answer(
-        msgspec.structs.replace(made, token=None),
-        f"wrote {made.name}'s token to {path}; use it with OCTOSTORE_TOKEN_FILE={path}",
+    context.console.print_result(
+        msgspec.structs.replace(created, token=None),
+        f"wrote {created.name}'s token to {path}; use it with OCTOSTORE_TOKEN_FILE={path}",
     )
 
 
 def _list(_arguments: Arguments, context: Context) -> None:
-    with context.place.look() as store:
+    with context.address.open_reader() as store:
         tokens = store.list_tokens()
     now = words.now()
     lines = ["no tokens; `octostore token create NAME` creates one"]
     if tokens:
         lines = context.console.table(HEADER, [_row(token, now) for token in tokens])
-    context.console.answer(TokenList(tokens=tokens), *lines)
+    context.console.print_result(TokenList(tokens=tokens), *lines)
 
 
 def _revoke(arguments: Arguments, context: Context) -> None:
-    with context.place.open() as store:
+    with context.address.open() as store:
         token = store.revoke_token(arguments.token_id)
-    context.console.answer(token, f"revoked token {token.token_id} ({token.name})")
+    context.console.print_result(token, f"revoked token {token.token_id} ({token.name})")
 
 
 def _row(token: TokenView, now: datetime) -> tuple[str, ...]:

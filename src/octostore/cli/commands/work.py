@@ -7,10 +7,10 @@ TERM or Ctrl-C lets running commands finish; the second stops them. Everything e
 
 import argparse
 
-from octostore.cli import exits
-from octostore.cli.command import Arguments, Context
-from octostore.cli.options import exit_status, positive, seconds, whole_from
-from octostore.cli.running import add_command_options, notifier, stop_policy
+from octostore.cli import exit_codes
+from octostore.cli.command_options import add_command_options, notifier, stop_policy
+from octostore.cli.options import exit_status, integer_from, positive_integer, seconds
+from octostore.cli.subcommands import Arguments, Context
 from octostore.supervise.run import CommandNotRunnable
 from octostore.supervise.work import WorkOptions, work
 
@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--kind", action="append", metavar="K", help="only jobs of this kind; repeatable")
     add(
         "--concurrency",
-        type=whole_from(1, CONCURRENCY_MAX),
+        type=integer_from(1, CONCURRENCY_MAX),
         default=1,
         metavar="N",
         help="number of jobs to run at once (1)",
@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="exit when every job in the queue is done or dead, also those that others hold and those due later",
     )
-    add("--max-jobs", type=positive, metavar="N", help="exit after N jobs, whatever became of them")
+    add("--max-jobs", type=positive_integer, metavar="N", help="exit after N jobs, whatever became of them")
     add(
         "--deferred-exit",
         type=exit_status,
@@ -58,7 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: Arguments, context: Context) -> int:
     options = WorkOptions(
         queue=arguments.queue,
-        command=arguments.behind,
+        command=arguments.command_line,
         kinds=arguments.kind,
         owner=arguments.owner,
         ttl=arguments.ttl,
@@ -74,10 +74,10 @@ def run(arguments: Arguments, context: Context) -> int:
         keep_stderr=not arguments.no_stderr,
     )
     try:
-        handled = work(context.place.open, options, notifier(arguments, context.console))
+        handled = work(context.address.open, options, notifier(arguments, context.console))
     except CommandNotRunnable as problem:
-        context.console.remark(str(problem))
+        context.console.print_message(str(problem))
         return problem.code
     if context.console.is_json:
-        context.console.answer({"queue": arguments.queue, "handled": handled})
-    return exits.DID if handled or not arguments.until_empty else exits.NOTHING_TO_DO
+        context.console.print_result({"queue": arguments.queue, "handled": handled})
+    return exit_codes.SUCCESS if handled or not arguments.until_empty else exit_codes.NOTHING_TO_DO

@@ -1,6 +1,6 @@
-"""An agent of the demo, a process of its own: it races for the job, works or waits, and says so on its stdout.
+"""One agent of the demo, in its own process: it races for the job, works or waits, and reports on stdout.
 
-On stdin comes the starting shot. When stdin ends, so does the agent: none of them outlives the demo.
+A byte on stdin starts the race. When stdin closes, the agent exits, so that none outlives the demo.
 """
 
 import os
@@ -17,10 +17,10 @@ STDIN = 0
 def main() -> None:
     name, job_id = sys.argv[1:]
     with octostore.connect() as store:
-        store.get_job(job_id)  # opens it
+        store.get_job(job_id)  # opens the store
         say(m.Ready())
         if os.read(STDIN, 1):
-            threading.Thread(target=_end_with_the_demo, daemon=True).start()
+            threading.Thread(target=_exit_with_the_demo, daemon=True).start()
             take_part(store, name, job_id)
 
 
@@ -40,7 +40,7 @@ def take_part(store: octostore.OctoStore, name: str, job_id: str) -> None:
 
 
 def work(claim: octostore.HeldClaim) -> None:
-    """The work itself is time that passes. Everything about it is real: progress, checkpoints, heartbeats."""
+    """The work is only waiting, but progress, checkpoints and heartbeats are real."""
     before = claim.previous[0].owner if claim.previous else None
     say(m.Claimed(attempt=claim.attempt, took_over_from=before, checkpoint=claim.last_checkpoint))
     done = claim.last_checkpoint["step"] if claim.last_checkpoint else 0
@@ -54,12 +54,12 @@ def work(claim: octostore.HeldClaim) -> None:
     claim.end_as("done", result=RESULT, note=NOTE)
 
 
-def say(said: m.Said) -> None:
-    sys.stdout.buffer.write(m.encode(said) + b"\n")
+def say(message: m.AgentMessage) -> None:
+    sys.stdout.buffer.write(m.encode(message) + b"\n")
     sys.stdout.buffer.flush()
 
 
-def _end_with_the_demo() -> None:
+def _exit_with_the_demo() -> None:
     while os.read(STDIN, 1):
         pass
     os._exit(1)

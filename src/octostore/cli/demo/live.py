@@ -1,4 +1,4 @@
-"""The demo on a terminal: a line for each agent, and one for what the store says, painted over as things change."""
+"""The demo on a terminal: one line per agent and one for the store, updated in place."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -23,24 +23,25 @@ class LiveView:
         self._store = store
         self._pids = pids
         self._job_id = job_id
-        self._states = dict.fromkeys(pids, State("dim", "starts"))
-        self._heirs: dict[str, str] = {}
+        self._states = dict.fromkeys(pids, State("dim", "starting"))
+        self._successors: dict[str, str] = {}
         self._left = ""
         self._takeover: list[str] = []
         self._painted = 0
 
-    def tell(self, happening: m.Happening) -> None:
-        agent, message = happening.agent, happening.message
+    def show(self, event: m.DemoEvent) -> None:
+        agent, message = event.agent, event.message
         match message:
             case m.Claimed(took_over_from=str(dead), checkpoint=checkpoint):
-                self._heirs[agent] = f" (after {dead})"
+                self._successors[agent] = f" (after {dead})"
                 self._left = words.as_json(checkpoint)
             case m.TakenOver(dead=dead, seconds_after_last_heartbeat=took):
-                told = f"{agent} took over {took:.3f} s after the last heartbeat of {dead}, with {self._left}"
-                self._takeover.append(told)
+                self._takeover.append(
+                    f"{agent} took over {took:.3f} s after the last heartbeat of {dead}, with {self._left}"
+                )
         if type(message) in _STATES:
-            colour, tell = _STATES[type(message)]
-            self._states[agent] = State(colour, tell(message) + self._heirs.get(agent, ""))
+            colour, describe = _STATES[type(message)]
+            self._states[agent] = State(colour, describe(message) + self._successors.get(agent, ""))
 
     def tick(self, elapsed: float) -> None:
         lines = list(self._lines(elapsed))
@@ -54,24 +55,24 @@ class LiveView:
         for line, state in zip(body, self._states.values(), strict=True):
             yield self._console.style(line, state.colour)
         yield ""
-        told = f"{elapsed:.1f} s  {_told_job(self._store.get_job(self._job_id))}"
-        for line in (told, *self._takeover):
+        job = f"{elapsed:.1f} s  {_describe_job(self._store.get_job(self._job_id))}"
+        for line in (job, *self._takeover):
             yield from self._console.table((line,), [])
 
 
-_STATES: dict[type[m.Happened], tuple[str, Callable[[Any], str]]] = {
+_STATES: dict[type[m.DemoMessage], tuple[str, Callable[[Any], str]]] = {
     m.Ready: ("dim", lambda _: "ready"),
-    m.Held: ("yellow", lambda held: f"waits: {held.owner} has it, since {held.claimed_at:%H:%M:%S} UTC"),
+    m.Held: ("yellow", lambda held: f"waiting: {held.owner} has it, since {held.claimed_at:%H:%M:%S} UTC"),
     m.Claimed: ("green", lambda _: "owner"),
     m.Working: ("green", lambda working: f"owner, step {working.step} of {working.steps}: {working.note}"),
     m.Killed: ("red", lambda killed: f"DEAD: a real kill -9 while {killed.note} (step {killed.step})"),
     m.Finished: ("green", lambda finished: f"finished it: {words.as_json(finished.result)}"),
-    m.Done: ("cyan", lambda done: f"learns that it is done: {words.as_json(done.result)}"),
+    m.Done: ("cyan", lambda done: f"sees that it is done: {words.as_json(done.result)}"),
 }
 
 
-def _told_job(job: JobView) -> str:
-    """What anyone can see who asks the store."""
+def _describe_job(job: JobView) -> str:
+    """What anyone can read from the store."""
     if job.status == "done":
         return f"{job.job_id} is done: {words.as_json(job.result)}"
     if job.claim is None:

@@ -1,4 +1,4 @@
-"""What happens in the demo: what the agents say, in lines of JSON over their pipes, and what is done to them."""
+"""What happens in the demo: messages from the agents, as lines of JSON over pipes, and what the demo does to them."""
 
 from typing import Any, TypeAlias
 
@@ -12,11 +12,11 @@ class _Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="what", tag=
 
 
 class Ready(_Message, frozen=True):
-    """The store is open; the race can begin."""
+    """The store is open; the race can start."""
 
 
 class Claimed(_Message, frozen=True):
-    """The job is mine, with what an earlier owner has left."""
+    """The agent owns the job, with the previous owner's checkpoint."""
 
     attempt: int
     took_over_from: str | None
@@ -24,7 +24,7 @@ class Claimed(_Message, frozen=True):
 
 
 class Held(_Message, frozen=True):
-    """The job is somebody else's, so I wait for it."""
+    """Another agent owns the job, so this one waits."""
 
     owner: str
     claimed_at: Moment
@@ -38,11 +38,11 @@ class _Step(_Message, frozen=True):
 
 
 class Working(_Step, frozen=True):
-    """A step of the work begins."""
+    """A step has started."""
 
 
 class Saved(_Step, frozen=True):
-    """A step has ended, and nobody will have to do it again."""
+    """A step is finished and saved, so nobody has to repeat it."""
 
     checkpoint: Any
 
@@ -52,20 +52,20 @@ class Finished(_Message, frozen=True):
 
 
 class Done(_Message, frozen=True):
-    """I was told that somebody else has finished it."""
+    """Another agent has finished the job."""
 
     result: Any
 
 
 class Killed(_Step, frozen=True):
-    """The demo has killed the agent, in the middle of this step."""
+    """The demo killed the agent during this step."""
 
     pid: int
     signal: int
 
 
 class TakenOver(_Message, frozen=True, tag="taken_over"):
-    """How long that took, by the event log."""
+    """How long the takeover took, according to the event log."""
 
     dead: str
     ttl: float
@@ -73,20 +73,20 @@ class TakenOver(_Message, frozen=True, tag="taken_over"):
     seconds_after_expiry: float
 
 
-Said: TypeAlias = Ready | Claimed | Held | Working | Saved | Finished | Done
-Happened: TypeAlias = Said | Killed | TakenOver
+AgentMessage: TypeAlias = Ready | Claimed | Held | Working | Saved | Finished | Done
+DemoMessage: TypeAlias = AgentMessage | Killed | TakenOver
 
 encode = msgspec.json.Encoder().encode
-read_said = msgspec.json.Decoder(Said).decode
+decode_message = msgspec.json.Decoder(AgentMessage).decode
 
 
-class Happening(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that has happened to an agent, so many seconds after the demo began."""
+class DemoEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that happened to an agent, `elapsed` seconds into the demo."""
 
     elapsed: float
     agent: str
     pid: int
-    message: Happened
+    message: DemoMessage
 
     @property
     def document(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The course of the demo: five agents race, the winner is killed, another one finishes."""
+"""Run the demo: five agents race, the winner is killed, another one finishes."""
 
 import signal
 import time
@@ -13,16 +13,16 @@ from octostore.client.store import OctoStore
 from octostore.core.events import Event
 
 TICK_SECONDS = 0.1
-Heard: TypeAlias = list[tuple[Agent, m.Said]]
+Received: TypeAlias = list[tuple[Agent, m.AgentMessage]]
 
 
 class Show(Protocol):
-    """Who is told of everything."""
+    """Shows the demo to the user."""
 
-    def tell(self, happening: m.Happening) -> None: ...
+    def show(self, event: m.DemoEvent) -> None: ...
 
     def tick(self, elapsed: float) -> None:
-        """Some time has passed."""
+        """Called several times a second."""
 
 
 class Race:
@@ -35,81 +35,81 @@ class Race:
         self._owners: set[str] = set()
         self._is_finished = False
         self._has_killed = False
-        self._early: Heard = []
+        self._early: Received = []
 
     def run(self) -> None:
         ready = 0
         while ready < len(self._team.pids):
-            ready += self._go_on()
-        self._team.go()
-        while self._team.is_at_work:
-            self._go_on()
+            ready += self._step()
+        self._team.start()
+        while self._team.is_running:
+            self._step()
 
-    def _go_on(self) -> int:
-        """How many things were said."""
-        heard = self._team.hear(TICK_SECONDS)
-        victim = self._chosen_from(heard)
+    def _step(self) -> int:
+        """Handle the next messages, and return how many there were."""
+        received = self._team.receive(TICK_SECONDS)
+        victim = self._choose_victim(received)
         if victim is not None:
-            heard += [(victim, said) for said in self._team.kill(victim)]
-        for agent, said in heard:
-            self._take(agent, said)
+            received += [(victim, message) for message in self._team.kill(victim)]
+        for agent, message in received:
+            self._handle(agent, message)
         if victim is not None:
-            self._tell_of_kill(victim, heard)
+            self._show_kill(victim, received)
         self._show.tick(self._elapsed())
         if self._elapsed() > PATIENCE_SECONDS:
             raise TimeoutError(f"the demo is not over after {PATIENCE_SECONDS} seconds")
-        return len(heard)
+        return len(received)
 
-    def _take(self, agent: Agent, said: m.Said) -> None:
-        if self._is_early(said):
-            self._early.append((agent, said))
+    def _handle(self, agent: Agent, message: m.AgentMessage) -> None:
+        if self._is_early(message):
+            self._early.append((agent, message))
             return
-        self._tell(agent, said)
-        match said:
+        self._report(agent, message)
+        match message:
             case m.Claimed():
                 self._owners.add(agent.name)
-                if said.took_over_from is not None:
-                    self._tell(agent, measured(self._store.events(job_id=self._job_id)))
+                if message.took_over_from is not None:
+                    self._report(agent, measure_takeover(self._store.events(job_id=self._job_id)))
             case m.Finished():
                 self._is_finished = True
             case _:
                 return
         early, self._early = self._early, []
         for one in early:
-            self._take(*one)
+            self._handle(*one)
 
-    def _is_early(self, said: m.Said) -> bool:
-        """Whether we hear of an effect before its cause: they come through different pipes."""
-        match said:
+    def _is_early(self, message: m.AgentMessage) -> bool:
+        """Whether its cause has not arrived yet: messages come through different pipes."""
+        match message:
             case m.Held():
-                return said.owner not in self._owners
+                return message.owner not in self._owners
             case m.Done():
                 return not self._is_finished
             case _:
                 return False
 
-    def _chosen_from(self, heard: Heard) -> Agent | None:
-        """The first owner, once it is in the middle of its work."""
-        for agent, said in heard:
-            if isinstance(said, m.Working) and said.step == FATAL_STEP and not self._has_killed:
+    def _choose_victim(self, received: Received) -> Agent | None:
+        """The first owner, once it is in the middle of its work; it will be killed."""
+        for agent, message in received:
+            if isinstance(message, m.Working) and message.step == FATAL_STEP and not self._has_killed:
                 self._has_killed = True
                 return agent
         return None
 
-    def _tell_of_kill(self, agent: Agent, heard: Heard) -> None:
-        last = [said for who, said in heard if who is agent and isinstance(said, m.Working)][-1]
+    def _show_kill(self, agent: Agent, received: Received) -> None:
+        last = [message for who, message in received if who is agent and isinstance(message, m.Working)][-1]
         killed = m.Killed(pid=agent.pid, signal=signal.SIGKILL, step=last.step, steps=last.steps, note=last.note)
-        self._tell(agent, killed)
+        self._report(agent, killed)
 
-    def _tell(self, agent: Agent, message: m.Happened) -> None:
-        self._show.tell(m.Happening(elapsed=self._elapsed(), agent=agent.name, pid=agent.pid, message=message))
+    def _report(self, agent: Agent, message: m.DemoMessage) -> None:
+        self._show.show(m.DemoEvent(elapsed=self._elapsed(), agent=agent.name, pid=agent.pid, message=message))
 
     def _elapsed(self) -> float:
         return time.monotonic() - self._began_at
 
 
-def measured(events: Iterable[Event]) -> m.TakenOver:
-    """How long the takeover took, by the event log: from the last heartbeat of the dead owner to the next claim."""
+def measure_takeover(events: Iterable[Event]) -> m.TakenOver:
+    """How long the takeover took according to the event log: from the dead owner's last heartbeat to the next claim."""
     rest = iter(events)
     expired = next(event for event in rest if event.type == "expired")
     claimed = next(event for event in rest if event.type == "claimed")

@@ -1,4 +1,4 @@
-"""The processes of the demo, as whoever started them knows them."""
+"""The agents' processes, seen from the demo."""
 
 import os
 import selectors
@@ -19,27 +19,27 @@ BUFFER_BYTES = 65_536
 
 
 class AgentFailed(Exception):
-    """An agent has ended in a way that is not part of the demo."""
+    """An agent ended unexpectedly."""
 
 
 class Agent:
-    """Its errors go to a file in `folder`: they would spoil what is on the screen."""
+    """Its stderr goes to a file in `folder`, to keep it off the screen."""
 
     def __init__(self, name: str, url: str | None, job_id: str, folder: Path) -> None:
         self.name = name
         self._errors = folder / f"{name}.errors"
         self._unread = b""
         with self._errors.open("wb") as errors:
-            self._process = subprocess.Popen(  # noqa: S603  # nothing in it comes from outside
-                # -P: what lies in the folder where somebody tries this is none of our modules.
+            self._process = subprocess.Popen(  # noqa: S603  # no untrusted input
+                # -P: do not import modules from the current folder.
                 [sys.executable, "-P", "-m", AGENT_MODULE, name, job_id],
-                # Not among the arguments: there may be a password in it.
+                # In the environment, because arguments are public and it may contain a password.
                 env=os.environ | ({} if url is None else {URL_VARIABLE: url}),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 bufsize=0,
-                process_group=0,  # Ctrl-C is for the demo, which ends them all
+                process_group=0,  # Ctrl-C goes to the demo, which ends all agents
             )
         self._in = cast("IO[bytes]", self._process.stdin)
         self._out = cast("IO[bytes]", self._process.stdout)
@@ -51,35 +51,35 @@ class Agent:
     def fileno(self) -> int:
         return self._out.fileno()
 
-    def go(self) -> None:
-        with suppress(BrokenPipeError):  # it has ended, which is noticed when it is listened to
+    def start(self) -> None:
+        with suppress(BrokenPipeError):  # it has ended, which `receive` will notice
             os.write(self._in.fileno(), b"!")
 
-    def hear(self) -> list[m.Said]:
-        """What it says next, once it can be read. Raises `EOFError` when it has ended."""
+    def receive(self) -> list[m.AgentMessage]:
+        """Read its next messages. Raises `EOFError` when it has ended."""
         data = os.read(self.fileno(), BUFFER_BYTES)
         if not data:
             raise EOFError
         *lines, self._unread = (self._unread + data).split(b"\n")
-        return [m.read_said(line) for line in lines]
+        return [m.decode_message(line) for line in lines]
 
-    def kill(self) -> list[m.Said]:
-        """`kill -9`; gives what it had still said before."""
+    def kill(self) -> list[m.AgentMessage]:
+        """`kill -9`, and return its last messages."""
         self._process.kill()
-        said = []
+        messages = []
         with suppress(EOFError):
             while True:
-                said += self.hear()
+                messages += self.receive()
         if self._process.wait() != -signal.SIGKILL:
-            raise AgentFailed(f"{self.name} had ended before it could be killed")
-        return said
+            raise AgentFailed(f"{self.name} ended before it could be killed")
+        return messages
 
     def check_end(self) -> None:
-        """Once it has nothing more to say."""
+        """Raise `AgentFailed` if it ended with an error. Call it at the end of its output."""
         code = self._process.wait()
         if code:
             errors = self._errors.read_text(encoding="utf-8", errors="replace").strip()
-            raise AgentFailed(f"{self.name} ended with {code}: {errors or 'it has not said why'}")
+            raise AgentFailed(f"{self.name} ended with {code}: {errors or 'no error message'}")
 
     def close(self) -> None:
         self._process.kill()
@@ -89,7 +89,7 @@ class Agent:
 
 
 class Team:
-    """All of them. None is left when the block ends, in whatever way."""
+    """All agents. None is left when the block ends, however it ends."""
 
     def __init__(self, names: Sequence[str], url: str | None, job_id: str, folder: Path, signals: SignalPipe) -> None:
         self._names = names
@@ -99,7 +99,7 @@ class Team:
         self._signals = signals
         self._agents: list[Agent] = []
         self._selector = selectors.DefaultSelector()
-        self._talking: set[Agent] = set()
+        self._running: set[Agent] = set()
 
     def __enter__(self) -> Self:
         self._selector.register(self._signals, selectors.EVENT_READ)
@@ -111,7 +111,7 @@ class Team:
             raise
         for agent in self._agents:
             self._selector.register(agent, selectors.EVENT_READ)
-        self._talking = set(self._agents)
+        self._running = set(self._agents)
         return self
 
     def __exit__(self, *_raised: object) -> None:
@@ -122,35 +122,37 @@ class Team:
         return {agent.name: agent.pid for agent in self._agents}
 
     @property
-    def is_at_work(self) -> bool:
-        """Whether any of them has not ended yet."""
-        return bool(self._talking)
+    def is_running(self) -> bool:
+        """Whether any agent is still running."""
+        return bool(self._running)
 
-    def go(self) -> None:
+    def start(self) -> None:
         for agent in self._agents:
-            agent.go()
+            agent.start()
 
-    def hear(self, seconds: float) -> list[tuple[Agent, m.Said]]:
-        """What they have said, after waiting for it up to `seconds`. A signal to end raises `SystemExit`."""
+    def receive(self, seconds: float) -> list[tuple[Agent, m.AgentMessage]]:
+        """Wait up to `seconds` for messages. A terminating signal raises `SystemExit`."""
         ready = [key.fileobj for key, _ in self._selector.select(seconds)]
         if signals := self._signals.read():
             raise SystemExit(128 + signals[0])
-        return [(agent, said) for agent in ready if isinstance(agent, Agent) for said in self._hear_one(agent)]
+        return [
+            (agent, message) for agent in ready if isinstance(agent, Agent) for message in self._receive_from(agent)
+        ]
 
-    def kill(self, agent: Agent) -> list[m.Said]:
+    def kill(self, agent: Agent) -> list[m.AgentMessage]:
         self._forget(agent)
         return agent.kill()
 
-    def _hear_one(self, agent: Agent) -> list[m.Said]:
+    def _receive_from(self, agent: Agent) -> list[m.AgentMessage]:
         try:
-            return agent.hear()
+            return agent.receive()
         except EOFError:
             self._forget(agent)
             agent.check_end()
             return []
 
     def _forget(self, agent: Agent) -> None:
-        self._talking.discard(agent)
+        self._running.discard(agent)
         self._selector.unregister(agent)
 
     def _close(self) -> None:

@@ -1,7 +1,7 @@
-"""A browser that opens a link, without anybody else on the machine getting to see it.
+"""Open a link in a browser without showing it to other users of the machine.
 
-What a process is started with can be read by others. So the browser is started with the name of a file that only its
-user can read, and that leads to the link.
+Others can read a process's arguments. So the browser gets the name of a file that only its user can read, and that
+redirects to the link.
 """
 
 import os
@@ -18,8 +18,8 @@ from octostore.stores.opening import make_data_folder
 from octostore.wire.token_files import write_private_file
 
 LINK_SECONDS = 60
-"""How long the link is good for."""
-LOOK_SECONDS = 0.1
+"""How long the link works."""
+POLL_SECONDS = 0.1
 READ_SECONDS = 1.0
 """How long a browser may take to read the file, once it has begun."""
 NAME = "login-*.html"
@@ -32,7 +32,7 @@ HTML = """<!doctype html>
 
 
 def find_browser() -> webbrowser.BaseBrowser | None:
-    """None where there is none, or where it would be one for terminals, which cannot show the page."""
+    """None if there is no graphical browser."""
     has_screen = sys.platform == "darwin" or any(map(os.environ.get, ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")))
     try:
         return webbrowser.get() if has_screen else None
@@ -41,9 +41,9 @@ def find_browser() -> webbrowser.BaseBrowser | None:
 
 
 def open_in(browser: webbrowser.BaseBrowser, link: str, on_open: Callable[[], None]) -> bool:
-    """Whether it could be started; then `on_open` is called, and it is given time to read the file."""
+    """Whether it could be started. If so, call `on_open` and give the browser time to read the file."""
     folder = Path(make_data_folder())
-    _tidy(folder)
+    _delete_stale_files(folder)
     file = folder / NAME.replace("*", secrets.token_hex(8))
     try:
         write_private_file(file, HTML.format(link=escape(link)).encode())
@@ -58,15 +58,15 @@ def open_in(browser: webbrowser.BaseBrowser, link: str, on_open: Callable[[], No
 
 
 def _wait_for_reader(file: Path) -> None:
-    """Where the file system does not say when a file was read, until the link is over."""
+    """If the file system does not record access times, wait until the link expires."""
     until = time.monotonic() + LINK_SECONDS
     while not file.stat().st_atime and time.monotonic() < until:
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
     time.sleep(READ_SECONDS)
 
 
-def _tidy(folder: Path) -> None:
-    """What was left by those that were killed."""
+def _delete_stale_files(folder: Path) -> None:
+    """Delete files that killed processes left behind."""
     for left in folder.glob(NAME):
         with suppress(FileNotFoundError):
             if time.time() - left.stat().st_mtime > LINK_SECONDS:

@@ -1,4 +1,4 @@
-"""Somebody at a terminal who waits for a store that does not answer is told so, instead of wondering."""
+"""Tell a person at a terminal that the store has not answered yet, so that they know what they are waiting for."""
 
 import threading
 import time
@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from queue import SimpleQueue
 from typing import Any, Protocol
 
-from octostore.cli.console import complain
+from octostore.cli.console import print_stderr
 from octostore.client.embedded import EmbeddedPort
 from octostore.client.store import OctoStore
 from octostore.core.commands import Command, R_co
@@ -18,56 +18,56 @@ from octostore.stores.store import LocalStore, open_store
 
 AFTER_SECONDS = 1.0
 BUSY_SECONDS = 10.0
-"""For how long a store that this process opens itself is waited for: a file that others write to, a silent database."""
+"""How long to wait for a store that this process opens itself: a busy file or a silent database."""
 RECENT_SECONDS = 2.0
-"""A failure that is longer ago than two attempts are apart has been got over."""
+"""An older failure has been overcome: attempts are closer together than this."""
 AGAIN_SECONDS = 60.0
-"""How often it is said to somebody who goes on calling."""
+"""The shortest time between two messages."""
 
 
-def tell_of_silence(where: str) -> None:
-    """From now on, in this process, of the server at `where`."""
-    from octostore.client.http.retry_budget import ANSWER_SECONDS, RetryBudget  # noqa: PLC0415  # few commands are for one
+def watch_server_calls(where: str) -> None:
+    """Report slow calls to the server at `where`, in this process, from now on."""
+    from octostore.client.http.retry_budget import ANSWER_SECONDS, RetryBudget  # noqa: PLC0415  # only with a server
 
-    RetryBudget.on_new = _Lookout(where, ANSWER_SECONDS).see
+    RetryBudget.on_new = _SlowCallWatcher(where, ANSWER_SECONDS).watch
 
 
-def watched(url: str | None, where: str) -> OctoStore:
-    """The store of `connect()`, which is not a server's, and whose silence is told."""
+def open_watched(url: str | None, where: str) -> OctoStore:
+    """Open a file or database as `connect()` does, and report slow calls."""
     return OctoStore(_WatchedPort(open_store(url), where))
 
 
 class _WatchedPort(EmbeddedPort):
     def __init__(self, store: LocalStore, where: str) -> None:
         super().__init__(store)
-        self._lookout = _Lookout(where, BUSY_SECONDS)
+        self._watcher = _SlowCallWatcher(where, BUSY_SECONDS)
 
     def ask(self, question: Question[R_co]) -> R_co:
-        with self._lookout.watching():
+        with self._watcher.watching():
             return super().ask(question)
 
     def _answers(self, commands: Sequence[Command[Any]]) -> list[Any]:
-        with self._lookout.watching():
+        with self._watcher.watching():
             return super()._answers(commands)
 
 
 class _Call(Protocol):
     fault: Exception | None
-    """What went wrong last, at `failed_at`; it is tried again `until` then."""
+    """The last error, at `failed_at`; the call is retried until `until`."""
     failed_at: float
     until: float
     is_waiting: bool
-    """As it should, for something that is to happen."""
+    """Whether it is a long poll, which is meant to take a while."""
 
 
 class _Question:
     fault, failed_at, until, is_waiting = None, 0.0, 0.0, False
 
 
-class _Lookout:
-    """Looks at each call once a second until it is over, in a thread of its own.
+class _SlowCallWatcher:
+    """Checks each call once a second until it is over, in its own thread.
 
-    `patience` is for how many seconds an answer is waited for.
+    `patience` is how many seconds a call waits for its reply.
     """
 
     def __init__(self, where: str, patience: float) -> None:
@@ -80,34 +80,34 @@ class _Lookout:
     @contextmanager
     def watching(self) -> Iterator[None]:
         question = _Question()
-        self.see(weakref.ref(question))
+        self.watch(weakref.ref(question))
         yield
 
-    def see(self, call: "weakref.ref[Any]") -> None:
-        """A `_Call`, which is over when the reference is dead."""
+    def watch(self, call: "weakref.ref[Any]") -> None:
+        """Watch a `_Call`, which is over when the reference is dead."""
         self._calls.put((time.monotonic() + AFTER_SECONDS, call))
         if self._thread is None:
-            self._thread = threading.Thread(target=self._look, name="octostore-lookout", daemon=True)
+            self._thread = threading.Thread(target=self._run, name="octostore-slow-calls", daemon=True)
             self._thread.start()
 
-    def _look(self) -> None:
+    def _run(self) -> None:
         while True:
             due_at, reference = self._calls.get()
             time.sleep(max(0.0, due_at - time.monotonic()))
             call = reference()
             if call is not None:
-                self._tell(call)
+                self._report(call)
                 self._calls.put((time.monotonic() + AFTER_SECONDS, reference))
-            del call  # or it would seem to go on
+            del call  # a reference would keep it alive
 
-    def _tell(self, call: _Call) -> None:
+    def _report(self, call: _Call) -> None:
         now = time.monotonic()
         problem = _problem(call, now)
         if problem is None or now < self._silent_until:
             return
         self._silent_until = now + AGAIN_SECONDS
         until = max(call.until, now) if call.fault else now - AFTER_SECONDS + self._patience
-        complain(f"octostore: {problem} {self._where}, trying until {moment_in(until - now)}")
+        print_stderr(f"octostore: {problem} {self._where}, trying until {moment_in(until - now)}")
 
 
 def _problem(call: _Call, now: float) -> str | None:
@@ -117,5 +117,5 @@ def _problem(call: _Call, now: float) -> str | None:
 
 
 def moment_in(seconds: float) -> str:
-    """On the clock of whoever reads it."""
+    """Local time."""
     return f"{datetime.now().astimezone() + timedelta(seconds=seconds):%H:%M:%S}"

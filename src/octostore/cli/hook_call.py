@@ -1,4 +1,4 @@
-"""One event of one session of a client, and what the store says about its agent, if it does so in time."""
+"""One hook call by an agent's client, and what the store knows about that agent if it replies in time."""
 
 import os
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from octostore.agents.hooks.memory import Remembered
 from octostore.agents.hooks.payload import Payload
-from octostore.cli.place import Place
+from octostore.cli.store_address import StoreAddress
 from octostore.client.owner import OWNER_VARIABLE
 from octostore.core.errors import OctoStoreError, Unreachable
 from octostore.core.replies import JobOwner, SessionView
@@ -21,89 +21,88 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 PATIENCE_SECONDS = 0.2
-"""For the store. A client waits for its hooks, and a person for the client."""
+"""How long to wait for the store: the client waits for its hooks, and a person waits for the client."""
 
 
-class Hook:
-    """One event of one session."""
+class HookCall:
+    """One event of one session of a client."""
 
-    def __init__(self, payload: Payload, place: Place) -> None:
+    def __init__(self, payload: Payload, address: StoreAddress) -> None:
         self.payload = payload
-        self.place = place
-        self.remembered = Remembered(place.url, payload.session)
+        self.address = address
+        self.remembered = Remembered(address.url, payload.session)
 
     @cached_property
     def agent(self) -> "Process | None":
-        """The process of the client."""
+        """The client's process."""
         from octostore.keeping.watching import agent_here  # noqa: PLC0415  # not for every event
 
         return agent_here()
 
     @cached_property
     def owner(self) -> str:
-        """As commands of the agent are called that do not say who they are, if that can be known."""
+        """The owner name that the agent's commands use by default, as far as it can be known."""
         from octostore.keeping.watching import name_of  # noqa: PLC0415  # not for every event
 
-        # One process of Cursor has many agents.
+        # One Cursor process runs many agents.
         of_process = None if self.payload.client == "cursor" else name_of(self.agent)
         return os.environ.get(OWNER_VARIABLE) or of_process or self.payload.owner
 
     @property
-    def has_to_say_who_it_is(self) -> bool:
+    def must_pass_owner(self) -> bool:
         return self.owner == self.payload.owner
 
     @property
     def is_named_after_its_process(self) -> bool:
-        """Then nobody else has its name."""
+        """If so, nobody else has its name."""
         from octostore.keeping.watching import name_of  # noqa: PLC0415  # not for every event
 
         return self.owner == name_of(self.agent)
 
     def is_ours(self, lease: "KeptLease") -> bool:
-        """People name themselves, and have several agents."""
-        return self.has_to_say_who_it_is or (self.agent is not None and lease.watched == self.agent)
+        """Whether this session keeps the lease: a person's agents may share one owner name."""
+        return self.must_pass_owner or (self.agent is not None and lease.watched == self.agent)
 
 
-def held_by(hook: Hook) -> list[JobOwner]:
-    """What this session holds, as far as that can be known."""
+def claims_held_by(hook: HookCall) -> list[JobOwner]:
+    """The claims this session holds, as far as that can be known."""
     try:
-        claims, sessions = asked(hook.place, _claims_and_sessions)
+        claims, sessions = ask_in_time(hook.address, _claims_and_sessions)
     except Unreachable as error:
         if error.reason == "no_store":
             return []
         raise
     held = [claim for claim in claims if claim.owner == hook.owner]
-    if not held or hook.has_to_say_who_it_is:
+    if not held or hook.must_pass_owner:
         return held
     if any(one.agent == hook.owner and one.session_id != hook.payload.session for one in sessions):
-        return []  # they share a name, and nobody knows which of them it was
+        return []  # two sessions share the name, and either may have claimed it
     if hook.is_named_after_its_process:
-        return held  # also what it claimed with MCP tools
+        return held  # including what it claimed with MCP tools
     from octostore.keeping.leases import KeptLeases  # noqa: PLC0415  # not for every event
 
-    kept = KeptLeases.of_store(hook.place.url).of(hook.owner)
+    kept = KeptLeases.of_store(hook.address.url).of(hook.owner)
     ours = {lease.fencing_token for lease in kept if hook.is_ours(lease)}
     return [claim for claim in held if claim.fencing_token in ours]
 
 
 def _claims_and_sessions(store: "Reader") -> tuple[list[JobOwner], list[SessionView]]:
-    """What is claimed, and who is there."""
     return list(store.list_claimed_jobs()), list(store.list_sessions(status="open"))
 
 
-def asked(place: Place, ask: "Callable[[Reader], T]") -> T:
-    """What the store says, if it does so in time."""
+def ask_in_time(address: StoreAddress, ask: "Callable[[Reader], T]") -> T:
+    """Return the store's reply, or raise `Unreachable` if it takes too long."""
     answer: list[T] = []
     failed: list[OctoStoreError] = []
 
     def look() -> None:
         try:
-            with place.look() as store:
+            with address.open_reader() as store:
                 answer.append(ask(store))
         except OctoStoreError as error:
             failed.append(error)
 
-    import_what_looking_takes(place)
+    import_reader(address)
     asking = Thread(target=look, daemon=True)
     asking.start()
     asking.join(PATIENCE_SECONDS)
@@ -112,11 +111,11 @@ def asked(place: Place, ask: "Callable[[Reader], T]") -> T:
     raise failed[0] if failed else Unreachable(f"no answer within {PATIENCE_SECONDS:g} s", reason="busy")
 
 
-def import_what_looking_takes(place: Place) -> None:
-    """Before the clock starts: on a busy machine this takes long, and is not the store's fault."""
-    if place.is_server:
+def import_reader(address: StoreAddress) -> None:
+    """Import before the clock starts: on a busy machine this is slow, and the store is not to blame."""
+    if address.is_server:
         import octostore.client.connect  # noqa: PLC0415
     else:
         import octostore.client.read_only  # noqa: PLC0415
-    if sqlite_path(place.url) is not None:
+    if sqlite_path(address.url) is not None:
         import octostore.stores.sqlite.backend  # noqa: F401, PLC0415

@@ -1,16 +1,16 @@
-"""Errors for people: what happened, where, and what to do next."""
+"""Report errors: what happened, in which store, and what to do next."""
 
 import os
 import re
 import traceback
 from contextlib import suppress
 
-from octostore.cli import exits, words
-from octostore.cli.command import Context
-from octostore.cli.console import Console, complain
-from octostore.cli.naming import find_similar
-from octostore.cli.parser import PROGRAM, Misunderstood
-from octostore.cli.reaching import next_step
+from octostore.cli import exit_codes, words
+from octostore.cli.console import Console, print_stderr
+from octostore.cli.job_names import find_similar
+from octostore.cli.next_steps import next_step
+from octostore.cli.parser import PROGRAM, UsageError
+from octostore.cli.subcommands import Context
 from octostore.core.errors import Conflict, InvalidInput, LeaseLost, NotAllowed, NotFound, OctoStoreError, Unreachable
 from octostore.core.similar import did_you_mean
 from octostore.wire.errors import ERRORS
@@ -18,79 +18,80 @@ from octostore.wire.failures import Failure, failure_from_error
 
 DEBUG_VARIABLE = "OCTOSTORE_DEBUG"
 _ABOUT = re.compile(r"argument (?:--)?([\w-]+)[^:]*: ")
-"""How argparse begins what it says about one argument."""
+"""How argparse starts a message about one argument."""
 
 
-def tell_failure(error: OctoStoreError, context: Context) -> int:
+def print_failure(error: OctoStoreError, context: Context) -> int:
     similar = _similar(error, context)
     if context.console.is_json:
         failure = failure_from_error(error)
         failure.similar = similar or None
-        context.console.answer(failure)
-    context.console.remark(str(error))
+        context.console.print_result(failure)
+    context.console.print_message(str(error))
     if similar:
-        context.console.remark(f"  {did_you_mean(similar)}")
+        context.console.print_message(f"  {did_you_mean(similar)}")
     for label, text in _advice(error, context):
-        context.console.remark(f"  {label:<6}{text}")
+        context.console.print_message(f"  {label:<6}{text}")
     return exit_code_of(error)
 
 
 def _similar(error: OctoStoreError, context: Context) -> list[str] | None:
-    """If it is about a name that nobody has used, which ones may have been meant."""
+    """If the error is about a name that nobody has used, similar names."""
     if isinstance(error, LeaseLost) and (error.ended is not None or error.holder is not None):
         return None
     if isinstance(error, NotFound | LeaseLost) and error.job_id is not None:
-        with suppress(OctoStoreError), context.place.look() as store:
+        with suppress(OctoStoreError), context.address.open_reader() as store:
             return find_similar(store, error.job_id)
     return None
 
 
 def exit_code_of(error: OctoStoreError) -> int:
     if type(error) is Conflict:
-        # A job that somebody has, or that waits for its time, is not to be had now; any other state is the caller's
-        # mistake.
-        return exits.CLAIMS.get({"claimed": "held"}.get(error.status or "", error.status or ""), exits.BAD_INPUT)
-    return ERRORS[error.code].exit_code if error.code in ERRORS else exits.OUR_FAULT
+        # A held or delayed job is unavailable now; any other state is the caller's mistake.
+        return exit_codes.CLAIMS.get(
+            {"claimed": "held"}.get(error.status or "", error.status or ""), exit_codes.BAD_INPUT
+        )
+    return ERRORS[error.code].exit_code if error.code in ERRORS else exit_codes.INTERNAL_ERROR
 
 
-def tell_misunderstood(problem: Misunderstood, console: Console) -> int:
+def print_usage_error(problem: UsageError, console: Console) -> int:
     if console.is_json:
         about = _ABOUT.match(str(problem))
         field = about.group(1).replace("-", "_").lower() if about else None
-        console.answer(
+        console.print_result(
             Failure(error=str(problem), code=InvalidInput.code, details=ERRORS[InvalidInput.code].advice, field=field)
         )
-    complain(*problem.usage.splitlines(), f"{PROGRAM}: {problem}", f"(see `{problem.program} --help`)")
-    return exits.BAD_INPUT
+    print_stderr(*problem.usage.splitlines(), f"{PROGRAM}: {problem}", f"(see `{problem.program} --help`)")
+    return exit_codes.BAD_INPUT
 
 
-def tell_our_fault(fault: Exception, console: Console) -> int:
+def print_internal_error(fault: Exception, console: Console) -> int:
     problem = f"internal error: {type(fault).__name__}: {fault}"
     how = f"please report this, with the traceback that {DEBUG_VARIABLE}=1 prints"
     if console.is_json:
-        console.answer(Failure(error=problem, code="internal_error", details=how))
-    console.remark(problem)
+        console.print_result(Failure(error=problem, code="internal_error", details=how))
+    console.print_message(problem)
     if os.environ.get(DEBUG_VARIABLE):
-        complain(*"".join(traceback.format_exception(fault)).splitlines())
+        print_stderr(*"".join(traceback.format_exception(fault)).splitlines())
     else:
-        console.remark(f"  next  {how}")
-    return exits.OUR_FAULT
+        console.print_message(f"  next  {how}")
+    return exit_codes.INTERNAL_ERROR
 
 
 def _advice(error: OctoStoreError, context: Context) -> list[tuple[str, str]]:
-    place = context.place
-    where = ("store", f"{place}, from {place.setting}")
+    address = context.address
+    where = ("store", f"{address}, from {address.source}")
     if isinstance(error, Unreachable) and error.reason == "address":
-        return []  # of a server that is to be, which has said what to do
+        return []  # `serve` could not listen, and has said what to do
     if isinstance(error, Unreachable):
-        return [where, ("next", next_step(error, place))]
+        return [where, ("next", next_step(error, address))]
     if isinstance(error, NotAllowed):
         return [
             where,
             ("next", "use a token that may do this (OCTOSTORE_TOKEN or OCTOSTORE_TOKEN_FILE), or ask an operator"),
         ]
     if isinstance(error, LeaseLost) and error.ended is not None and error.ended.note:
-        return [("note", words.gist(error.ended.note))]
+        return [("note", words.one_line(error.ended.note))]
     if isinstance(error, InvalidInput) and error.field in {"url", "token"}:
         return [where]
     return []

@@ -1,12 +1,12 @@
-"""What `run` and `work` have in common: how a command is owned, stopped and spoken of."""
+"""Options that `run` and `work` share."""
 
 import argparse
 import signal
 from typing import get_args
 
-from octostore.cli.command import Arguments
 from octostore.cli.console import Console
 from octostore.cli.options import seconds, signal_number
+from octostore.cli.subcommands import Arguments
 from octostore.core.errors import InvalidInput
 from octostore.core.limits import TTL_DEFAULT_SECONDS
 from octostore.supervise.child_command import OnSilence, StopPolicy
@@ -77,6 +77,6 @@ def stop_policy(arguments: Arguments) -> StopPolicy:
 def notifier(arguments: Arguments, console: Console) -> Notify:
     def notify(text: str, *, is_warning: bool = False) -> None:
         if is_warning or not arguments.quiet:
-            console.remark(text)
+            console.print_message(text)
 
     return notify

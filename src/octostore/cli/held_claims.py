@@ -1,4 +1,4 @@
-"""What somebody holds: by the store, together with what is kept here."""
+"""The claims of an owner: what the store says, combined with the leases kept on this machine."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from octostore.cli import words
-from octostore.cli.story import told_attempts
+from octostore.cli.story import describe_attempts
 from octostore.core.moments import Moment
 from octostore.core.replies import JobOwner
 from octostore.core.secret_free import SecretFree
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 
 class Keeping(msgspec.Struct, frozen=True):
-    """Who heartbeats for a claim, and until when. A keeper that is gone cannot: the claim ends with its TTL."""
+    """Which process sends heartbeats for a claim, and until when. Without it, the claim expires."""
 
     keeper_pid: int
     is_alive: bool
     watched: Process | None
     max_silence: float
     silent_at: Moment | None
-    """When the claim is released unless its owner runs an octostore command before."""
+    """When the claim is released unless its owner runs an octostore command."""
 
 
 class MyClaim(SecretFree, msgspec.Struct, frozen=True, kw_only=True):
-    """`kept` where the lease is here. If it is `lost`, `why` says how that came about."""
+    """`kept` is set if the lease is on this machine. If the claim is `lost`, `why` says how."""
 
     job_id: str
     status: Literal["claimed", "lost"]
@@ -40,8 +40,8 @@ class MyClaim(SecretFree, msgspec.Struct, frozen=True, kw_only=True):
     why: str | None = None
 
 
-def holdings(owner: str, claimed: Iterable[JobOwner], leases: "KeptLeases | None") -> list[MyClaim]:
-    """What `owner` holds of all that is `claimed`, by name."""
+def claims_of(owner: str, claimed: Iterable[JobOwner], leases: "KeptLeases | None") -> list[MyClaim]:
+    """Of all that is `claimed`, the claims of `owner`."""
     kept = {lease.fencing_token: lease for lease in leases.of(owner)} if leases is not None else {}
     return [
         MyClaim(
@@ -59,8 +59,8 @@ def with_checkpoints(held: Iterable[MyClaim], store: "Reader") -> list[MyClaim]:
     return [msgspec.structs.replace(one, checkpoint=store.get_job(one.job_id).checkpoint) for one in held]
 
 
-def losses(owner: str, held: Sequence[MyClaim], leases: "KeptLeases | None", store: "Reader") -> Iterator[MyClaim]:
-    """What was kept here for `owner` and is over. It is told once."""
+def lost_claims(owner: str, held: Sequence[MyClaim], leases: "KeptLeases | None", store: "Reader") -> Iterator[MyClaim]:
+    """Claims kept here for `owner` that have ended. Each is returned once."""
     alive = {one.claim.fencing_token for one in held if one.claim is not None}
     for lease in leases.of(owner) if leases is not None else []:
         if leases is not None and lease.fencing_token not in alive:
@@ -71,7 +71,7 @@ def losses(owner: str, held: Sequence[MyClaim], leases: "KeptLeases | None", sto
                 status="lost",
                 claim=None,
                 kept=None,
-                why=next(iter(told_attempts(ended)), "the claim is over"),
+                why=next(iter(describe_attempts(ended)), "the claim is over"),
             )
 
 
@@ -86,8 +86,8 @@ def _keeping(lease: "KeptLease", leases: "KeptLeases") -> Keeping:
     )
 
 
-def told_keeping(one: MyClaim, now: datetime) -> str:
-    """How long it stays, in words."""
+def keeping_in_words(one: MyClaim, now: datetime) -> str:
+    """How long the claim lasts."""
     left = "" if one.claim is None else words.until(one.claim.expires_at, now)
     if one.kept is None:
         return f"{left} left without a heartbeat; its lease is not kept here"

@@ -1,4 +1,4 @@
-"""What a shell offers when somebody presses TAB."""
+"""What a shell offers when the user presses Tab."""
 
 import argparse
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from octostore.cli import words
-from octostore.cli.place import chosen_place
+from octostore.cli.store_address import resolve_store
 from octostore.core.errors import OctoStoreError
 
 if TYPE_CHECKING:
@@ -15,42 +15,42 @@ if TYPE_CHECKING:
 
 OFFERED = 200
 PATIENCE_SECONDS = 1.5
-"""Somebody has pressed TAB, and waits."""
+"""The user has pressed Tab and is waiting."""
 
 
 def job_names(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> list[str]:
-    """The jobs of the store that begin like that."""
-    return _asked(
+    """Jobs in the store whose names start with `prefix`."""
+    return _ask_in_time(
         parsed_args, lambda store: [job.job_id for job in store.list_jobs(prefix or None, limit=OFFERED).jobs]
     )
 
 
 def session_names(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> list[str]:
-    """The sessions there are, whether or not they are over: these are looked at, too."""
-    names = _asked(parsed_args, _session_names)
+    """All sessions, ended ones included: `octostore sessions` shows those too."""
+    names = _ask_in_time(parsed_args, _session_names)
     return [name for name in names if name.startswith(prefix)][:OFFERED]
 
 
 def queue_names(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> list[str]:
-    names = _asked(parsed_args, lambda store: [queue.queue for queue in store.list_queues().queues])
+    names = _ask_in_time(parsed_args, lambda store: [queue.queue for queue in store.list_queues().queues])
     return [name for name in names if name.startswith(prefix)]
 
 
 def _session_names(store: "Reader") -> list[str]:
     reader = store.whoami().name
-    return [words.session(one.session_id, one.principal, reader) for one in store.list_sessions()]
+    return [words.session_name(one.session_id, one.principal, reader) for one in store.list_sessions()]
 
 
-def _asked(parsed_args: argparse.Namespace, question: "Callable[[Reader], list[str]]") -> list[str]:
-    """A store that cannot be asked, or not soon, offers nothing."""
+def _ask_in_time(parsed_args: argparse.Namespace, question: "Callable[[Reader], list[str]]") -> list[str]:
+    """The store's names, or none if it does not reply in time."""
     names: list[str] = []
-    place = chosen_place(getattr(parsed_args, "url", None))
+    address = resolve_store(getattr(parsed_args, "url", None))
 
-    def look() -> None:
-        with suppress(OctoStoreError), place.look() as store:
+    def ask() -> None:
+        with suppress(OctoStoreError), address.open_reader() as store:
             names.extend(question(store))
 
-    looking = Thread(target=look, daemon=True)
-    looking.start()
-    looking.join(PATIENCE_SECONDS)
+    asking = Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(PATIENCE_SECONDS)
     return names

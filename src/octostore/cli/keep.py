@@ -1,4 +1,4 @@
-"""Claims that are kept for a shell: see `octostore.keeping`."""
+"""`--keep`: claim a job and leave a process behind that keeps the lease. See `octostore.keeping`."""
 
 import shlex
 from collections.abc import Iterator
@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from octostore.cli.claims import tell_claim
-from octostore.cli.command import Arguments, Context
+from octostore.cli.activity import current_owner
+from octostore.cli.claim_output import print_claim
 from octostore.cli.commands.claim import Claim
-from octostore.cli.leases import said_again
-from octostore.cli.living import my_name
+from octostore.cli.leases import repeated_options
+from octostore.cli.subcommands import Arguments, Context
 from octostore.client.lateness import check_ttl_is_safe_here
 from octostore.core.errors import InvalidInput
 from octostore.core.replies import ClaimReply
@@ -25,36 +25,38 @@ if TYPE_CHECKING:
     from octostore.client.store import OctoStore
 
 
-class Kept(msgspec.Struct, frozen=True):
-    """What is said of a claim that is kept."""
+class KeptSummary(msgspec.Struct, frozen=True):
+    """What the user learns about a kept claim."""
 
     keeper_pid: int
     watched: Process | None
     max_silence: float
     next: list[str]
-    """What can be typed."""
+    """Commands to type next."""
 
 
 def claim_and_keep(arguments: Arguments, context: Context, claim: Claim) -> int:
-    owner = my_name(None) if arguments.owner is None else arguments.owner
-    _check(arguments, context.place.url)
+    owner = current_owner(None) if arguments.owner is None else arguments.owner
+    _check(arguments, context.address.url)
     process = watched(arguments.while_pid)
-    leases = KeptLeases.of_store(context.place.url)
+    leases = KeptLeases.of_store(context.address.url)
     leases.prepare(owner)
     try:
-        # Forked before there is any thread.
-        with Keeper() as keeper, context.place.open() as store:
+        # Forks, so it comes before any thread starts.
+        with Keeper() as keeper, context.address.open() as store:
             asked_at = boottime()
             reply = claim(store, owner, keeper.process.pid)
             if reply.status != "claimed" or reply.lease_id is None:
-                _remark_if_kept(reply, leases, owner, context)
-                return tell_claim(reply, context.console, again=f"{said_again(arguments.owner, context)} --keep")
+                _mention_if_kept(reply, leases, owner, context)
+                return print_claim(reply, context.console, again=f"{repeated_options(arguments.owner, context)} --keep")
             lease = _lease(reply, keeper.process, process, arguments.max_silence)
-            lease = _keep(keeper, store, leases, Order(context.place.url, lease, _short(reply), asked_at))
+            lease = _keep(keeper, store, leases, Order(context.address.url, lease, _heartbeat_fields(reply), asked_at))
     finally:
         leases.tidy(owner)
-    kept = Kept(lease.keeper.pid, lease.watched, lease.max_silence, list(_next_lines(lease.job_id, arguments, context)))
-    return tell_claim(reply, context.console, kept=kept)
+    kept = KeptSummary(
+        lease.keeper.pid, lease.watched, lease.max_silence, list(_next_lines(lease.job_id, arguments, context))
+    )
+    return print_claim(reply, context.console, kept=kept)
 
 
 def _check(arguments: Arguments, url: str | None) -> None:
@@ -79,8 +81,8 @@ def _lease(reply: ClaimReply, keeper: Process, process: Process | None, max_sile
     )
 
 
-def _short(reply: ClaimReply) -> ClaimReply:
-    """What it takes to heartbeat, without documents."""
+def _heartbeat_fields(reply: ClaimReply) -> ClaimReply:
+    """Only what heartbeats need."""
     return ClaimReply(
         status="claimed",
         job_id=reply.job_id,
@@ -92,30 +94,30 @@ def _short(reply: ClaimReply) -> ClaimReply:
 
 
 def _keep(keeper: Keeper, store: "OctoStore", leases: KeptLeases, order: Order) -> KeptLease:
-    """The lease as it is kept. What cannot be is given back, because nobody could ever release it."""
+    """Return the kept lease. If it cannot be kept, release the claim, because nobody else could."""
     before = leases.find(order.lease.owner, order.lease.job_id)
     if before is not None and before.lease_id == order.lease.lease_id and before.is_kept:
-        return before  # the same request again
+        return before  # a repeated request
     try:
         leases.add(order.lease)
         keeper.keep(order)
     except BaseException:
         try:
-            store.release_job(order.lease.job_id, order.lease.lease_id, note="it could not be kept")
+            store.release_job(order.lease.job_id, order.lease.lease_id, note="the claim could not be kept")
         finally:
             leases.forget(order.lease)
         raise
     return order.lease
 
 
-def _remark_if_kept(reply: ClaimReply, leases: KeptLeases, owner: str, context: Context) -> None:
+def _mention_if_kept(reply: ClaimReply, leases: KeptLeases, owner: str, context: Context) -> None:
     kept = leases.find(owner, reply.job_id or "")
     if kept is not None and kept.fencing_token == reply.fencing_token:
-        context.console.remark(f"you keep it already; `octostore mine` lists what {owner} holds")
+        context.console.print_message(f"you already keep it; `octostore mine` lists what {owner} holds")
 
 
 def _next_lines(job_id: str, arguments: Arguments, context: Context) -> Iterator[str]:
-    job, options = shlex.quote(job_id), said_again(arguments.owner, context)
+    job, options = shlex.quote(job_id), repeated_options(arguments.owner, context)
     yield f"octostore progress{options} {job} 'what you are doing'"
     yield f"octostore checkpoint{options} {job} '{{\"step\": 1}}'    # what a successor needs"
     yield f"octostore release{options} {job} --outcome done"

@@ -1,4 +1,4 @@
-"""The answer to a claim, for people and for scripts."""
+"""Print the reply to a claim, for people and for scripts."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -6,35 +6,35 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from octostore.cli import exits, words
+from octostore.cli import exit_codes, words
 from octostore.cli.console import Console
-from octostore.cli.story import told_attempts
+from octostore.cli.story import describe_attempts
 from octostore.core.queue_words import pause_in_words, queue_in_words
 from octostore.core.replies import ClaimReply, QueueStatus
 from octostore.wire.responses import claim_response
 
 if TYPE_CHECKING:
-    from octostore.cli.keeping import Kept
+    from octostore.cli.keep import KeptSummary
 
 
 CHECKPOINT_SHOWN = 2_000
-"""Characters: whoever claims the job has to read it."""
+"""Characters. More than elsewhere, because the new owner has to read it."""
 
 
-def tell_claim(
-    reply: ClaimReply, console: Console, *, lease_only: bool = False, kept: "Kept | None" = None, again: str = ""
+def print_claim(
+    reply: ClaimReply, console: Console, *, lease_only: bool = False, kept: "KeptSummary | None" = None, again: str = ""
 ) -> int:
-    """The exit code. Where it is `kept`, nobody needs the lease. `again` is what to type with the next claim, too."""
+    """Return the exit code. A `kept` claim is printed without its lease. `again` holds options the next claim needs."""
     if kept is not None:
-        console.answer(_without_lease(reply, kept), *_kept_lines(reply, kept, console))
+        console.print_result(_without_lease(reply, kept), *_kept_lines(reply, kept, console))
     elif console.is_json or not lease_only:
-        console.answer(claim_response(reply), *_lines(reply, console, again))
+        console.print_result(claim_response(reply), *_lines(reply, console, again))
     elif reply.status == "claimed":
-        console.say(reply.lease_id or "")
+        console.print_lines(reply.lease_id or "")
     else:
-        # Where the lease should stand, there must be nothing else.
-        console.remark(*_lines(reply, console, again))
-    return exits.CLAIMS[reply.status]
+        # stdout is for the lease id alone.
+        console.print_message(*_lines(reply, console, again))
+    return exit_codes.CLAIMS[reply.status]
 
 
 def _lines(reply: ClaimReply, console: Console, again: str) -> Iterator[str]:
@@ -50,9 +50,9 @@ def _lines(reply: ClaimReply, console: Console, again: str) -> Iterator[str]:
                 f"{words.ago(reply.claimed_at, now)}, at least {words.until(reply.expires_at, now)} left)"
             )
             if reply.host is not None:
-                yield f"  where      {words.whereabouts(reply)}"
+                yield f"  where      {words.host_and_process(reply)}"
             if reply.progress is not None and reply.progress.note:
-                yield f"  doing      {words.gist(reply.progress.note)}"
+                yield f"  doing      {words.one_line(reply.progress.note)}"
         case "delayed":
             yield from _delayed(reply, console, now)
         case "done":
@@ -60,8 +60,8 @@ def _lines(reply: ClaimReply, console: Console, again: str) -> Iterator[str]:
             if reply.result is not None:
                 yield f"  result     {words.as_json(reply.result)}"
         case "dead":
-            yield f"{console.style('dead', 'red')} {reply.job_id}: {words.gist(reply.error or 'cancelled')}"
-            yield f"  next       octostore requeue {words.typed(reply.job_id or '')}"
+            yield f"{console.style('dead', 'red')} {reply.job_id}: {words.one_line(reply.error or 'cancelled')}"
+            yield f"  next       octostore requeue {words.shell_quote(reply.job_id or '')}"
         case _ if reply.queue_status is not None:
             yield from _empty(reply.queue_status, console, again)
 
@@ -70,7 +70,7 @@ def _delayed(reply: ClaimReply, console: Console, now: datetime) -> Iterator[str
     what = f"{console.style('delayed', 'yellow')} {reply.job_id}"
     if reply.pause is not None:
         yield f"{what}: its queue {reply.queue} is {pause_in_words(reply.pause)}"
-        yield f"  resume     octostore queue set {words.typed(reply.queue or '')} --resume"
+        yield f"  resume     octostore queue set {words.shell_quote(reply.queue or '')} --resume"
     elif reply.available_at is not None:
         when = f"{words.clock(reply.available_at, now)} UTC, in {words.until(reply.available_at, now)}"
         yield f"{what}: cannot be claimed before {when}"
@@ -78,7 +78,7 @@ def _delayed(reply: ClaimReply, console: Console, now: datetime) -> Iterator[str
 
 def _empty(status: QueueStatus, console: Console, again: str) -> Iterator[str]:
     yield f"{console.style('empty', 'yellow')} {queue_in_words(status)}"
-    queue = words.typed(status.queue)
+    queue = words.shell_quote(status.queue)
     if not status.all_done:
         yield f"  next       octostore next {queue}{again} --wait 5m    # or --wait alone: until all are done or dead"
     if status.paused:
@@ -87,13 +87,13 @@ def _empty(status: QueueStatus, console: Console, again: str) -> Iterator[str]:
         yield f"  dead       octostore dead --queue {queue}"
 
 
-def _without_lease(reply: ClaimReply, kept: "Kept") -> dict[str, Any]:
+def _without_lease(reply: ClaimReply, kept: "KeptSummary") -> dict[str, Any]:
     document: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(claim_response(reply)))
     del document["lease_id"]
     return {**document, "kept": kept}
 
 
-def _kept_lines(reply: ClaimReply, kept: "Kept", console: Console) -> Iterator[str]:
+def _kept_lines(reply: ClaimReply, kept: "KeptSummary", console: Console) -> Iterator[str]:
     yield f"{console.style('claimed', 'green')} {reply.job_id} for {reply.owner}"
     silence = f"{words.duration(kept.max_silence)} pass without an octostore command"
     ends = f"or {silence} (no process is watched)" if kept.watched is None else f"{kept.watched} ends, or {silence}"
@@ -113,10 +113,10 @@ def _details(reply: ClaimReply) -> Iterator[str]:
     if reply.payload is not None:
         yield f"  payload    {words.as_json(reply.payload)}"
     if reply.checkpoint is not None:
-        command = f"`octostore owner {words.typed(reply.job_id or '')} --json`"
-        yield f"  checkpoint {words.glimpse(reply.checkpoint, CHECKPOINT_SHOWN, command)}"
+        command = f"`octostore owner {words.shell_quote(reply.job_id or '')} --json`"
+        yield f"  checkpoint {words.preview(reply.checkpoint, CHECKPOINT_SHOWN, command)}"
     if reply.note:
-        yield f"  note       {words.gist(reply.note)}"
+        yield f"  note       {words.one_line(reply.note)}"
     if reply.previous:
         yield f"  attempt    {reply.attempt}, after"
-        yield from (f"    {line}" for line in told_attempts(reply.previous))
+        yield from (f"    {line}" for line in describe_attempts(reply.previous))
