@@ -168,7 +168,7 @@ def test_the_story_in_lines(runs: Runs) -> None:
     assert (
         len(re.findall(rf"{winner}  KILLED while running the tests .*: a real kill -9 of process \d+\n", output)) == 1
     )
-    (heir,) = re.findall(rf'(agent-\d)  took over, .* that {winner} left: {{"step": 3}}', output)
+    (heir,) = re.findall(rf'(agent-\d)  took over, and continues from {winner}\'s checkpoint: {{"step": 3}}', output)
     assert heir in waiting
     assert f'{heir}  finished it, with the result {{"pr": 77}}' in output
     told = re.findall(r'(agent-\d)  sees that it is done, with the result {"pr": 77}', output)

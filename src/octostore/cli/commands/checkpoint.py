@@ -87,4 +87,4 @@ def _json(text: str) -> Any:
     try:
         return json_value(text)
     except argparse.ArgumentTypeError as error:
-        raise InvalidInput("data", f"is not valid: {error}") from None
+        raise InvalidInput("data", f"cannot be used: {error}") from None
