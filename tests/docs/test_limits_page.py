@@ -1,0 +1,62 @@
+"""The page on scale repeats limits of the code and numbers of the benchmarks, and none that have changed since."""
+
+import re
+
+import pytest
+
+from octostore.core import limits
+from octostore.server.settings import Settings
+from tests.support.processes import ROOT
+
+PAGE = (ROOT / "docs" / "limits-and-scale.md").read_text(encoding="utf-8")
+PERFORMANCE = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+SETTINGS = Settings()
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        f"| job name | {limits.JOB_ID_BYTES} bytes, components of {limits.NAME_COMPONENT_BYTES} bytes |",
+        f"| metadata | {limits.METADATA_BYTES:,} bytes of JSON |",
+        f"| checkpoint, result | {limits.CHECKPOINT_BYTES // 1_024} KiB of JSON |",
+        f"| payload, session context | {limits.PAYLOAD_BYTES // 1_024} KiB of JSON |",
+        f"| TTL | {limits.TTL_MIN_MS // 1_000} s to {limits.TTL_MAX_MS // 3_600_000} h |",
+        f"| wait for a job | {limits.WAIT_MAX_SECONDS // 3_600} h |",
+        f"| attempts | {limits.MAX_ATTEMPTS_MAX:,} |",
+        f"| commands in a batch | {limits.BATCH_MAX:,} |",
+        f"| jobs in a page | {limits.PAGE_MAX:,} |",
+        f"| names in one question for heartbeats | {limits.HEARTBEATS_MAX} |",
+        f"| live claims | {limits.CLAIMS_PER_PRINCIPAL:,} |",
+        f"| open sessions | {limits.SESSIONS_PER_PRINCIPAL:,} |",
+        f"| queued jobs | {limits.QUEUED_PER_PRINCIPAL:,} |",
+        f"| event streams | {SETTINGS.max_streams} |",
+        f"| requests | {SETTINGS.requests_per_second:,} per second |",
+        f"each write records {limits.SWEEP_LIMIT} of them",
+        f"counts stop at {limits.QUEUE_COUNT_MAX:,} |",
+        f"a server accepts {SETTINGS.max_connections:,}",
+    ],
+)
+def test_the_limits_are_those_of_the_code(row: str) -> None:
+    assert row in re.sub(r"\n(?![|\n])", " ", PAGE)
+
+
+def test_checkpoints_and_results_have_one_limit_and_so_have_payloads_and_contexts() -> None:
+    assert limits.CHECKPOINT_BYTES == limits.RESULT_BYTES
+    assert limits.PAYLOAD_BYTES == limits.CONTEXT_BYTES
+
+
+@pytest.mark.parametrize(
+    ("here", "there"),
+    [
+        ("one connection | 1,400 |", "| 1 | ours | 1,361 |"),
+        ("commands share a commit | 9,200 |", "| 64 | ours | 9,211 |"),
+        ("100 in a batch | 19,000 |", "| `POST /batch` | 1 | 19,067 |"),
+        ("32 workers | 3,600 |", "| 32 | OctoStore, asyncio | 3,620 |"),
+        ("takes 1.08 times", "takes 1.08 times"),
+        ("a server uses 63 MiB", "it uses 63 MiB"),
+        ("Fifty open live pages take 7 %", "6.7 %"),
+    ],
+)
+def test_the_rates_are_those_that_were_measured(here: str, there: str) -> None:
+    assert here in PAGE
+    assert there in PERFORMANCE
