@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import octostore
+from octostore.core.model import Outcome
 
 JOBS = 20_000
 STEP = 500
@@ -59,7 +60,7 @@ def lock_once(store: octostore.OctoStore) -> None:
         work_off(store, [f"lock-{n:09}" for n in range(first, first + STEP)], "released")
 
 
-def work_off(store: octostore.OctoStore, names: list[str], outcome: str) -> None:
+def work_off(store: octostore.OctoStore, names: list[str], outcome: Outcome) -> None:
     claims = store.claim_many(names, owner="worker-1")
     store.release_many(claims, outcome)
 
