@@ -16,6 +16,8 @@ SLOW = {
     "importlib.resources",
     "inspect",
     "mcp",
+    "octostore.client.spans",
+    "opentelemetry",
     "pydantic",
     "socket",
     "ssl",
@@ -35,6 +37,7 @@ NOT_TO_LOOK = {
     "octostore.client.embedded",
     "octostore.client.hold",
     "octostore.client.store",
+    "octostore.client.tracing",
     "octostore.core.commands",
     "octostore.core.decide",
     "octostore.stores.batch",
@@ -104,7 +107,8 @@ def test_who_only_looks_imports_no_writer_and_no_rules(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OCTOSTORE_URL", f"sqlite:///{tmp_path}/jobs.db")
-    with octostore.connect() as store:
+    monkeypatch.setenv("OCTOSTORE_TRACING", "1")  # for who writes
+    with octostore.connect(tracing=False) as store:
         store.open_session("an agent")
         store.claim_job("held", metadata={"any": "thing"})
     imported = run_python(LOOK, *command.split())

@@ -5,6 +5,7 @@ from octostore.cli.failures import DEBUG_VARIABLE
 from octostore.cli.options import LEASE_VARIABLE
 from octostore.client.http.server_url import CLEAR_TEXT_VARIABLE, TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
 from octostore.client.owner import OWNER_VARIABLE
+from octostore.client.tracing import TRACING_VARIABLE
 from octostore.stores.opening import HOME_VARIABLE, URL_VARIABLE
 from octostore.supervise.report import (
     CHECKPOINT_VARIABLE,
@@ -24,6 +25,8 @@ VARIABLES = {
     LEASE_VARIABLE: "the lease id, for commands that need one",
     TOKENS_FILE_VARIABLE: "serve: file of preconfigured tokens",
     "OCTOSTORE_LISTEN_URL": "PostgreSQL behind a pooler: a direct connection, to be woken by others",
+    TRACING_VARIABLE: "1 makes OpenTelemetry spans; needs the extra otel",
+    "TRACEPARENT": "enqueue: the W3C trace context to store with the job",
     DEBUG_VARIABLE: "1 prints a traceback for internal errors",
     "SSL_CERT_FILE": "for https://: file of the CA certificates to trust",
     "NO_COLOR": "if set, no colours",
@@ -39,6 +42,7 @@ INSIDE = {
     "reason; empty if this is the first",
     "OCTOSTORE_KIND": "work: the kind of the job",
     "OCTOSTORE_QUEUE": "work: its queue",
+    "TRACEPARENT": "the W3C trace context of the attempt; without tracing, the one in which the job was enqueued",
     SOCKET_VARIABLE: "how progress and checkpoint reach run or work",
 }
 """What a command that `run` or `work` starts finds."""

@@ -7,6 +7,7 @@ from octostore.client.async_store import AsyncOctoStore
 from octostore.client.connect import refuse_token
 from octostore.client.http.server_url import find_server
 from octostore.client.threads import in_thread
+from octostore.client.tracing import Tracing, choose_spans, with_spans
 from octostore.core.errors import InvalidInput
 from octostore.core.retry import RetryPolicy
 from octostore.stores.opening import chosen_url, is_server
@@ -19,17 +20,19 @@ async def connect_async(
     token: str | None = None,
     retry: RetryPolicy | None = None,
     allow_clear_text: bool = False,
+    tracing: Tracing = None,
 ) -> AsyncOctoStore:
     """`connect()` for asyncio: the same methods, awaited. Servers need the extra `async`."""
-    url = chosen_url(url)
+    url, spans = chosen_url(url), choose_spans(tracing)
     require_client(url, "async")
     if not is_server(url):
         refuse_token(token)
-        return AsyncOctoStore(AsyncEmbeddedPort(await in_thread(open_store, url, retry)))
+        return AsyncOctoStore(with_spans(AsyncEmbeddedPort(await in_thread(open_store, url, retry)), spans))
     # Here, because only the extras bring what it imports.
     from octostore.client.http.async_port import AsyncHttpPort  # noqa: PLC0415
 
-    return AsyncOctoStore(AsyncHttpPort(*find_server(url, token, retry, allow_clear_text=allow_clear_text)))
+    port = AsyncHttpPort(*find_server(url, token, retry, allow_clear_text=allow_clear_text))
+    return AsyncOctoStore(with_spans(port, spans))
 
 
 def require_client(url: str | None, extra: str) -> None:

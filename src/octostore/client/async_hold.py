@@ -56,7 +56,7 @@ class AsyncHeldClaim(KeptClaim):
         return await in_thread(self._hand_over, to_agent, note)
 
     async def __aenter__(self) -> Self:
-        self._start_heart()
+        self._enter()
         return self
 
     async def __aexit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:

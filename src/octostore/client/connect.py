@@ -2,6 +2,7 @@
 
 from octostore.client.embedded import EmbeddedPort
 from octostore.client.store import OctoStore
+from octostore.client.tracing import Tracing, choose_spans, with_spans
 from octostore.core.errors import InvalidInput
 from octostore.core.retry import RetryPolicy
 from octostore.stores.opening import chosen_url, is_server
@@ -14,6 +15,7 @@ def connect(
     token: str | None = None,
     retry: RetryPolicy | None = None,
     allow_clear_text: bool = False,
+    tracing: Tracing = None,
 ) -> OctoStore:
     """Open the store that `url` names; without one, that of `OCTOSTORE_URL`, else the file of this user.
 
@@ -23,18 +25,22 @@ def connect(
       `OCTOSTORE_TOKEN_FILE` names, or what a server of the same user has left for clients of this very address. It is
       not sent in clear text to another machine unless `allow_clear_text`.
 
+    With `tracing`, calls make OpenTelemetry spans, which needs `octostore[otel]`: True for the global tracer provider,
+    or a provider. By default `OCTOSTORE_TRACING` decides: 1 or 0.
+
     Raises `InvalidInput` for a URL or token that cannot be understood, and `Unreachable` for a file that cannot be
     used. A server is not asked before the first call.
     """
-    url = chosen_url(url)
+    url, spans = chosen_url(url), choose_spans(tracing)
     if not is_server(url):
         refuse_token(token)
-        return OctoStore(EmbeddedPort(open_store(url, retry)))
+        return OctoStore(with_spans(EmbeddedPort(open_store(url, retry)), spans))
     # Here, because HTTP and TLS take long to import, and a file needs neither.
     from octostore.client.http.port import HttpPort  # noqa: PLC0415
     from octostore.client.http.server_url import find_server  # noqa: PLC0415
 
-    return OctoStore(HttpPort(*find_server(url, token, retry, allow_clear_text=allow_clear_text)))
+    port = HttpPort(*find_server(url, token, retry, allow_clear_text=allow_clear_text))
+    return OctoStore(with_spans(port, spans))
 
 
 def refuse_token(token: str | None) -> None:

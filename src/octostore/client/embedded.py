@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from octostore.client.reader import follow_log
 from octostore.core.commands import Batch, Command, R_co
@@ -22,10 +22,15 @@ from octostore.stores.base import OnStep
 from octostore.stores.store import LocalStore
 from octostore.stores.wakeups import EVERYTHING, Topic, topics_of_claim
 
+if TYPE_CHECKING:
+    from octostore.client.spans import Spans
+
 UNDO_SECONDS = 5.0
 
 
 class EmbeddedPort:
+    spans: "Spans | None" = None
+
     def __init__(self, store: LocalStore) -> None:
         self.store = store
         self._undone: list[threading.Event] = []

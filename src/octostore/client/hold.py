@@ -42,6 +42,7 @@ from octostore.stores.owners import owners
 from octostore.stores.pausing import jittered
 
 if TYPE_CHECKING:
+    from octostore.client.spans import WorkSpan
     from octostore.stores.loop_flag import LoopFlag
 
 ENDED = "its block has ended"
@@ -173,6 +174,9 @@ class KeptClaim:
         self._ending: Command[ReleaseReply] | None = None
         """Where nothing was chosen, it is released."""
         self._is_to_expire = False
+        self.failure: Exception | None = None
+        """What the block raised, if that was caught and is its outcome."""
+        self._span: WorkSpan | None = None
         self._is_stuck = False
         # That it is silent is noticed by a heartbeat, so one comes at least as often as that may happen.
         pace = self.ttl if reply.max_silence is None else min(self.ttl, reply.max_silence * BEATS_PER_TTL)
@@ -194,6 +198,12 @@ class KeptClaim:
     def previous(self) -> list[AttemptView]:
         """How earlier attempts ended, newest first."""
         return self.reply.previous
+
+    @property
+    def traceparent(self) -> str | None:
+        """The W3C trace context to pass on: that of the block's own span, else that of the attempt or the job."""
+        own = None if self._span is None else self._span.traceparent
+        return own or self.reply.attempt_traceparent or self.reply.traceparent
 
     @property
     def is_to_stop(self) -> bool:
@@ -270,6 +280,8 @@ class KeptClaim:
         self._authority.end()
         self._lost.set()
         self._port.execute(self._release("released", note=note))
+        if self._span is not None:
+            self._span.end("released", None)
 
     # Below the surface
 
@@ -304,8 +316,15 @@ class KeptClaim:
         self._authority.end()
         return reply
 
+    def _enter(self) -> None:
+        self._start_heart()
+        if self._port.spans is not None:
+            self._span = self._port.spans.start_work(self.reply)
+
     def _leaving(self, error: BaseException | None) -> list[Command[Any]]:
         """The block ends. Gives what is to be executed then; `_left` is to be told the answers."""
+        if self._span is not None:
+            self._span.leave()
         if os.getpid() != self._pid or self._is_handed_over:
             return []  # a forked child leaves the block, too; the claim is its parent's, or another agent's
         self._stop_heart()
@@ -326,9 +345,24 @@ class KeptClaim:
             with nullcontext() if error is None else suppress(OctoStoreError):
                 if commands:
                     self._settle(commands[0], *answers)
+        except Exception as fault:
+            error = fault
+            raise
         finally:
             self._has_ended = True
             self._authority.end()
+            if self._span is not None and os.getpid() == self._pid:
+                self._end_span(self._span, getattr(commands[0], "outcome", None) if commands else None, error)
+
+    def _end_span(self, span: "WorkSpan", outcome: Outcome | None, error: BaseException | None) -> None:
+        failure: Exception | str | None = self.failure
+        if self._lost.is_set():
+            failure = self._loss or LeaseLost(self.job_id, NOT_IN_TIME)
+        elif isinstance(error, Exception):
+            failure = error
+        elif failure is None and outcome == "failed":
+            failure = outcome
+        span.end(outcome, failure)
 
     def _start_heart(self) -> None:
         self._heart.start()
@@ -401,7 +435,7 @@ class HeldClaim(KeptClaim):
         return self._hand_over(to_agent, note)
 
     def __enter__(self) -> Self:
-        self._start_heart()
+        self._enter()
         return self
 
     def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:

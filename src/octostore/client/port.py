@@ -2,16 +2,22 @@
 
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import Future
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from octostore.client.reader import ReadingPort
 from octostore.core.commands import Command, R_co
 from octostore.core.events import Event
 from octostore.core.questions import ListEvents, Question
 
+if TYPE_CHECKING:
+    from octostore.client.spans import Spans
+
 
 class Port(ReadingPort, Protocol):
     """Methods raise the `OctoStoreError` that refuses a command, or `Unreachable` where there was no answer."""
+
+    spans: "Spans | None"
+    """What makes spans of calls and of the work on jobs, if anybody wants them."""
 
     def submit(self, command: Command[R_co]) -> "Future[R_co]":
         """The answer, once it is durable; whoever asks may stop waiting for it."""

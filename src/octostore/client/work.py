@@ -206,11 +206,13 @@ def recording_outcome(claim: KeptClaim, stop: Stopping) -> Iterator[None]:
     except Deferred as deferred:
         claim.end_as("deferred", note=deferred.note, retry_after=deferred.retry_after)
     except Failed as failed:
+        claim.failure = failed
         claim.end_as("failed", error=shorten(str(failed), ERROR_BYTES))
     except Exception as error:
         if claim.is_to_stop:
             note = shorten(describe(error), NOTE_BYTES)
             claim.end_as("deferred", note=note, retry_after=0 if stop.is_set() else None)
             return
+        claim.failure = error
         log.warning("job %s failed, attempt %d", claim.job_id, claim.attempt, exc_info=True)
         claim.end_as("failed", error=describe(error))

@@ -121,10 +121,14 @@ def check_command(command: Sequence[str]) -> None:
 
 
 def command_environment(claim: HeldClaim, reports: ReportServer) -> dict[str, str]:
-    inherited = {name: value for name, value in os.environ.items() if name not in SECRET_VARIABLES}
+    trace = {} if claim.traceparent is None else {"TRACEPARENT": claim.traceparent}
+    # An inherited TRACESTATE is about another trace.
+    removed = {*SECRET_VARIABLES, *(["TRACESTATE"] if trace else [])}
+    inherited = {name: value for name, value in os.environ.items() if name not in removed}
     return {
         **inherited,
         **reports.environment,
+        **trace,
         JOB_VARIABLE: claim.job_id,
         FENCING_VARIABLE: str(claim.fencing_token),
         "OCTOSTORE_ATTEMPT": str(claim.attempt),

@@ -1,6 +1,10 @@
-"""Put a job in a queue. If a job with this id was already enqueued, nothing changes."""
+"""Put a job in a queue. If a job with this id was already enqueued, nothing changes.
+
+TRACEPARENT, a W3C trace context in the environment, is stored with the job.
+"""
 
 import argparse
+import os
 from datetime import datetime, timedelta
 
 from octostore.cli import words
@@ -8,6 +12,7 @@ from octostore.cli.options import integer, json_value, moment, seconds
 from octostore.cli.subcommands import Arguments, Context
 from octostore.core.errors import InvalidInput
 from octostore.core.limits import MAX_ATTEMPTS_DEFAULT, PRIORITY_DEFAULT
+from octostore.core.traceparent import traceparent_from
 
 EXAMPLES = [
     "octostore enqueue review --payload '{\"pr\": 77}' --queue reviews",
@@ -59,6 +64,7 @@ def run(arguments: Arguments, context: Context) -> None:
             priority=arguments.priority,
             run_at=run_at,
             max_attempts=arguments.max_attempts,
+            traceparent=traceparent_from(os.environ.get("TRACEPARENT")),
         )
     said = f"enqueued {reply.job_id} in {reply.queue}"
     if not reply.created:

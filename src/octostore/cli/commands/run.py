@@ -2,10 +2,11 @@
 
 `run` claims the job before the command starts, renews the lease while it runs, and releases the job when the command
 and everything it started have ended. The command gets OCTOSTORE_JOB, OCTOSTORE_FENCING_TOKEN, OCTOSTORE_ATTEMPT,
-OCTOSTORE_CHECKPOINT_FILE and OCTOSTORE_PREVIOUS (who had the job last, and how that ended, as JSON), and can call
-`octostore progress` and `octostore checkpoint`. `run` exits with the command's exit code (128 plus the signal number if
-a signal killed it), 11 if somebody else holds the job, or 10 if the job is done. If the lease cannot be renewed, the
-command and everything it started are stopped before anyone else can claim the job, and the exit code is 20.
+OCTOSTORE_CHECKPOINT_FILE and OCTOSTORE_PREVIOUS (who had the job last, and how that ended, as JSON), TRACEPARENT if the
+job has a trace, and can call `octostore progress` and `octostore checkpoint`. `run` exits with the command's exit code
+(128 plus the signal number if a signal killed it), 11 if somebody else holds the job, or 10 if the job is done. If the
+lease cannot be renewed, the command and everything it started are stopped before anyone else can claim the job, and the
+exit code is 20.
 """
 
 import argparse

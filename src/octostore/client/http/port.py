@@ -6,7 +6,7 @@ import time
 import weakref
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -35,11 +35,16 @@ from octostore.core.waiting import is_worth_waiting
 from octostore.stores.base import OnStep, TryAgain
 from octostore.stores.owners import owners
 
+if TYPE_CHECKING:
+    from octostore.client.spans import Spans
+
 BEATING_THREADS = 32
 STREAM_HEADERS = {"Accept": "text/event-stream"}
 
 
 class HttpPort:
+    spans: "Spans | None" = None
+
     def __init__(self, server_url: ServerUrl, token: str) -> None:
         self._connections = Connections(server_url, token)
         self._origin = server_url.origin

@@ -1,0 +1,79 @@
+"""Spans as an exporter gets them: all that is told of each, as plain values."""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
+
+Span: TypeAlias = dict[str, Any]
+
+
+class _Teller(SpanExporter):
+    def __init__(self, tell: Callable[[Span], object]) -> None:
+        self._tell = tell
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        for span in spans:
+            self._tell(json.loads(span.to_json()))
+        return SpanExportResult.SUCCESS
+
+
+def provider_for(tell: Callable[[Span], object]) -> TracerProvider:
+    """One whose spans are told as they end."""
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(_Teller(tell)))
+    return provider
+
+
+class Spans(list[Span]):
+    """What was recorded, in the order in which it ended."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.provider = provider_for(self.append)
+        self.tracer = self.provider.get_tracer("test")
+
+    @property
+    def names(self) -> list[str]:
+        return [span["name"] for span in self]
+
+    def named(self, name: str) -> Span:
+        (span,) = [span for span in self if span["name"] == name]
+        return span
+
+    @property
+    def traces(self) -> list[list[str]]:
+        """The names of the spans of each trace, in the order in which the traces began."""
+        by_trace: dict[str, list[str]] = {}
+        for span in sorted(self, key=lambda span: str(span["start_time"])):
+            by_trace.setdefault(trace_of(span), []).append(span["name"])
+        return list(by_trace.values())
+
+
+def trace_of(span: Span) -> str:
+    trace_id: str = span["context"]["trace_id"]
+    return trace_id
+
+
+def place_of(span: Span) -> tuple[str, str]:
+    return span["context"]["trace_id"], span["context"]["span_id"]
+
+
+def links_of(span: Span) -> dict[str, tuple[str, str]]:
+    """Where they lead, by what is there."""
+    return {link["attributes"]["octostore.link"]: place_of(link) for link in span["links"]}
+
+
+def place_in(traceparent: str | None) -> tuple[str, str]:
+    assert traceparent is not None
+    _version, trace_id, span_id, _flags = traceparent.split("-")
+    return f"0x{trace_id}", f"0x{span_id}"
+
+
+def assert_tells_none_of(secrets: Sequence[str], spans: Sequence[Span]) -> None:
+    told = json.dumps(list(spans))
+    for secret in secrets:
+        assert secret
+        assert secret not in told
