@@ -2,13 +2,22 @@
 
 from pathlib import Path
 
+from docs.pictures.commit import commit
 from docs.pictures.handover import handover
+from docs.pictures.layers import layers
 from docs.pictures.retries import retries
 from docs.pictures.sessions import session_life
 from docs.pictures.tasks import task_life
 
 HERE = Path(__file__).resolve().parent
-PICTURES = {"sessions": session_life, "tasks": task_life, "retries": retries, "hand-over": handover}
+PICTURES = {
+    "sessions": session_life,
+    "tasks": task_life,
+    "retries": retries,
+    "hand-over": handover,
+    "layers": layers,
+    "group-commit": commit,
+}
 
 
 def drawn() -> dict[Path, str]:

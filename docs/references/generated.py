@@ -3,7 +3,7 @@
 from functools import cache
 from pathlib import Path
 
-from docs.references import cli, errors, events, http, mcp, metrics, plugin, python, settings
+from docs.references import cli, errors, events, http, llms, mcp, metrics, plugin, python, settings
 
 PAGES = (cli, http, python, mcp, events, errors, metrics, settings)
 
@@ -11,7 +11,6 @@ PAGES = (cli, http, python, mcp, events, errors, metrics, settings)
 @cache
 def files() -> dict[Path, str]:
     """Text by path."""
-    return {
-        **{module.PATH: module.reference() for module in PAGES},
-        **{plugin.ROOT / name: text for name, text in plugin.files().items()},
-    }
+    pages = {module.PATH: module.reference() for module in PAGES}
+    plugins = {plugin.ROOT / name: text for name, text in plugin.files().items()}
+    return {**pages, llms.PATH: llms.reference(pages), **plugins}

@@ -20,7 +20,19 @@ def build(folder: Path) -> list[str]:
     built = subprocess.run(  # noqa: S603
         [zensical, "build", "--clean", "--strict"], cwd=folder, capture_output=True, text=True, check=False
     )
-    return [built.stdout + built.stderr] if built.returncode else list(problems_of(folder / "site"))
+    if built.returncode:
+        return [built.stdout + built.stderr]
+    _add_markdown(folder / "pages", folder / "site")
+    return list(problems_of(folder / "site"))
+
+
+def _add_markdown(pages: Path, site: Path) -> None:
+    """The sources beside the pages, to which llms.txt leads, and all of them in one file."""
+    paths = sorted(pages.rglob("*.md"))
+    for path in paths:
+        shutil.copy(path, site / path.relative_to(pages))
+    kept = (path for path in paths if "decisions" not in path.parts)
+    (site / "llms-full.txt").write_text("\n".join(path.read_text(encoding="utf-8") for path in kept), encoding="utf-8")
 
 
 if __name__ == "__main__":

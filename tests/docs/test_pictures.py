@@ -14,7 +14,7 @@ from docs.pictures.sessions import GROUPS, arrows
 from octostore.core.phases import NEXT
 from tests.support.processes import ROOT
 
-PAGE = ROOT / "docs" / "sessions-and-tasks.md"
+PAGES = [ROOT / "docs" / name for name in ("architecture.md", "sessions-and-tasks.md")]
 PHOTOGRAPH_BYTES = 150_000
 _SVG = "{http://www.w3.org/2000/svg}"
 
@@ -39,8 +39,9 @@ def test_they_can_be_read_without_eyes_and_in_the_dark(path: Path) -> None:
     assert "prefers-color-scheme:dark" in (root.findtext(f"{_SVG}style") or "")
 
 
-def test_each_is_on_the_page_with_its_words() -> None:
-    shown = dict(re.findall(r"!\[([^\]]+)\]\(pictures/([\w-]+)\.svg\)", PAGE.read_text(encoding="utf-8")))
+def test_each_is_on_a_page_with_its_words() -> None:
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    shown = dict(re.findall(r"!\[([^\]]+)\]\(pictures/([\w-]+)\.svg\)", text))
     assert sorted(shown.values()) == sorted(PICTURES)
     assert all(len(words) > 40 for words in shown)
 

@@ -1,29 +1,22 @@
 """The documentation site: complete, self-contained, and without a link that leads nowhere."""
 
+import re
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from docs.site.build import CONFIG, build
 from docs.site.check import problems_of
 from docs.site.pages import DOCS
+from tests.support.chromium import PROGRAM, Chromium, no_complaints
 
 ADVICE = "add them to `nav` in zensical.toml"
 
 
-def pages_in(nav: Any) -> Iterator[str]:
-    if isinstance(nav, str):
-        yield nav
-    else:
-        for item in nav.values() if isinstance(nav, dict) else nav:
-            yield from pages_in(item)
-
-
 def test_every_page_is_in_the_navigation() -> None:
-    patterns = list(pages_in(tomllib.loads(CONFIG.read_text(encoding="utf-8"))["project"]["nav"]))
+    nav = tomllib.loads(CONFIG.read_text(encoding="utf-8"))["project"]["nav"]
+    patterns = re.findall(r"'([^']+\.md)'", str(nav))
     shown = {path for pattern in patterns for path in DOCS.glob(pattern)}
     missing = sorted(str(path.relative_to(DOCS)) for path in set(DOCS.rglob("*.md")) - shown)
     assert missing == [], ADVICE
@@ -41,6 +34,30 @@ def test_it_builds_and_every_link_leads_there(built: tuple[Path, list[str]]) -> 
     site, problems = built
     assert problems == []
     assert len(list(site.rglob("*.html"))) > 70
+
+
+@pytest.mark.xdist_group("site")
+@pytest.mark.skipif(PROGRAM is None, reason="no Chromium here: apt install chromium")
+def test_it_is_opened_and_searched_without_a_network(built: tuple[Path, list[str]]) -> None:
+    site, _ = built
+    asked: list[str] = []
+    with Chromium() as chromium, chromium.own_tab(offline=True) as tab, no_complaints(tab):
+        tab.on("request", lambda request: asked.append(request.url))
+        tab.goto((site / "reference" / "errors.html").as_uri())
+        tab.keyboard.press("Control+k")
+        tab.keyboard.type("fencing token")
+        tab.get_by_text("Guard writes with the fencing token").first.wait_for()
+    assert asked
+    assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
+
+
+@pytest.mark.xdist_group("site")
+def test_language_models_find_the_sources(built: tuple[Path, list[str]]) -> None:
+    site, _ = built
+    linked = re.findall(r"\]\(([^)]+)\)", (site / "llms.txt").read_text(encoding="utf-8"))
+    assert len(linked) > 20
+    assert [path for path in linked if not (site / path).exists()] == []
+    assert "# Tutorial" in (site / "llms-full.txt").read_text(encoding="utf-8")
 
 
 def test_what_is_wrong_is_found(tmp_path: Path) -> None:
