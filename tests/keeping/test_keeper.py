@@ -206,7 +206,7 @@ def test_a_command_that_takes_long_is_a_sign_of_life_at_its_end_too(
 def test_a_keeper_that_is_told_to_stop(agent: Octostore, store: library.OctoStore, tmp_path: Path) -> None:
     assert agent.run(*KEEP).code == 0
     os.kill(only(tmp_path).keeper.pid, signal.SIGTERM)
-    assert note_of(store) == "released by its keeper, which was told to stop"
+    assert note_of(store) == "released by its keeper, which was asked to stop"
 
 
 def test_without_its_file_a_claim_would_be_nobodys(agent: Octostore, store: library.OctoStore, tmp_path: Path) -> None:

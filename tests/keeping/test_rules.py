@@ -61,7 +61,7 @@ def test_a_living_owner_is_never_taken_for_a_silent_one(signs: list[tuple[float,
 
 def test_why_a_claim_is_given_back() -> None:
     kept = lease(owner="ann")
-    usual = {"is_filed": True, "is_watched_gone": False, "silence_left": 1.0, "is_told": False}
+    usual = {"is_filed": True, "is_watched_gone": False, "silence_left": 1.0, "is_asked_to_stop": False}
 
     def why(**other: bool | float) -> str | None:
         return why_to_end(kept, **{**usual, **other})  # type: ignore[arg-type]
@@ -69,6 +69,6 @@ def test_why_a_claim_is_given_back() -> None:
     assert why() is None
     assert "deleted" in (why(is_filed=False) or "")
     assert "no sign of life from ann for 600 s" in (why(silence_left=0) or "")
-    assert "told to stop" in (why(is_told=True) or "")
+    assert "told to stop" in (why(is_asked_to_stop=True) or "")
     assert str(Process(7, "", "claude")) == "claude (7)"
     assert "has ended" in (why(is_watched_gone=True) or "")

@@ -74,7 +74,7 @@ def test_two_agents_of_a_user_are_not_one_owner() -> None:
 def test_one_that_is_named() -> None:
     assert watched(0) is None
     assert watched(os.getpid()) == find(os.getpid())
-    with pytest.raises(octostore.InvalidInput, match="process 4000000, which does not run"):
+    with pytest.raises(octostore.InvalidInput, match="process 4000000, which is not running"):
         watched(4_000_000)
 
 

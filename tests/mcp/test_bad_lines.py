@@ -120,11 +120,11 @@ def test_a_cancellation_that_crosses_the_answer_gives_back_what_it_claimed(tmp_p
         told += [notice["text"] for notice in notices]
     assert json.loads(answer["text"])["status"] == "free"
     assert sorted(text.split(" because")[0] for text in told) == [
-        "lease_lost: 'crossing' was given back",
-        "lease_lost: session 'crossing', with every claim bound to it, was given back",
+        "lease_lost: 'crossing' was released",
+        "lease_lost: session 'crossing', with every claim bound to it, was released",
     ]
     _, err = talk.process.communicate(timeout=PATIENCE_SECONDS)
-    assert (talk.process.returncode, err) == (0, b"octostore: gave back crossing\n")
+    assert (talk.process.returncode, err) == (0, b"octostore: released crossing\n")
 
 
 def test_too_many_requests_and_one_id_twice(talk: Talk) -> None:

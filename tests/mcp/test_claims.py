@@ -22,7 +22,7 @@ from octostore.mcp.own import NotHeld
 from octostore.mcp.protocol import ToolProtocol
 from octostore.mcp.sessions import Sessions
 from octostore.mcp.silence import Silence
-from octostore.mcp.tools import TOOLS, Desk, claim_job
+from octostore.mcp.tools import TOOLS, ToolContext, claim_job
 from octostore.stores.clock import boottime
 from octostore.stores.store import open_store
 from tests.support.async_as_sync import Loop
@@ -59,7 +59,7 @@ def test_a_claim_is_one_durable_write(loop: Loop) -> None:
         claims = Claims(lambda _text: None)
         async with AsyncOctoStore(port) as store:
             agent = Agent(Connection(None), claims, Sessions(claims), "agent")
-            await claim_job(Desk(store, agent, silence), ClaimJob(job_id="job"))
+            await claim_job(ToolContext(store, agent, silence), ClaimJob(job_id="job"))
             kept = await claims.find(store, OneClaim(job_id="job"))
             assert (await kept.view()).status == "claimed"
             assert written == [1]

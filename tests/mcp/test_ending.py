@@ -46,12 +46,12 @@ def test_an_agent_that_leaves_gives_back_what_it_holds(world: World, new_agent: 
     eve.start("claim_job", job_id=waited_for, wait=60)
     eve.call("my_claims")  # the wait has begun before this
     eve.leave()
-    assert eve.stderr == f"octostore: gave back {job}\n"
+    assert eve.stderr == f"octostore: released {job}\n"
     got = world.bob.call("claim_job", job_id=job)
     assert (got.status, got.document["attempt"], got.document["checkpoint"]) == ("claimed", 1, {"step": 3})
     (before,) = got.document["previous"]
     assert (before["how"], before["owner"], before["note"]) == ("released", "evelyn", "running tests")
-    assert before["error"] == "the session of the agent ended before it released the job"
+    assert before["error"] == "the agent's session ended before it released the job"
     world.bob.call("release_job", job_id=job)
     world.ann.call("release_job", job_id=waited_for)
     assert world.store.get_job_owner(waited_for) is None
@@ -67,7 +67,7 @@ def test_a_signal_ends_it_and_gives_back_what_is_held(
     eve.call("claim_job", job_id=job)
     eve.signal(number)
     eve.until_gone()
-    assert eve.stderr == f"octostore: gave back {job}\n"
+    assert eve.stderr == f"octostore: released {job}\n"
     assert [event.type for event in world.store.events(job_id=job)] == ["claimed", "released"]
 
 
@@ -106,7 +106,7 @@ def test_a_client_that_hangs_up_at_once_is_answered_and_leaves_no_claim(
     asked = [{**ASK, "id": name, "params": {"name": name, "arguments": given}} for name, given in calls]
     out, err = process.communicate("".join(f"{json.dumps(one)}\n" for one in asked), timeout=PATIENCE_SECONDS)
     assert {json.loads(line)["id"] for line in out.splitlines()} == {"claim_job", "get_job"}
-    assert (process.returncode, err) == (0, "octostore: gave back job\n")
+    assert (process.returncode, err) == (0, "octostore: released job\n")
     with octostore.connect(f"sqlite:///{tmp_path}/octostore.db") as store:
         assert [event.type for event in store.events()] == ["claimed", "released"]
 

@@ -1,1 +1,1 @@
-"""Coding agents: their clients' settings (`setup`), their skill (`skill`), and what their hooks say (`hooks`)."""
+"""Coding agents: their clients' settings (`setup`), their skill (`skill`), and their hooks (`hooks`)."""

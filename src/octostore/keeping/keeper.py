@@ -1,7 +1,7 @@
-"""The keeper: a detached process that heartbeats for one claim, until it ends or `rules` says that it should.
+"""The keeper: a detached process that sends heartbeats for one claim until it ends, or until `rules` says so.
 
-It is forked before there is a store, a thread or a claim, and is told the lease over a socket: so that is in no command
-line and no environment, and nothing of what the command has opened is held open by the keeper.
+It is forked before there is a store, a thread or a claim, and receives the lease over a socket. So the lease is in no
+command line and no environment, and the keeper holds nothing open that the command has opened.
 """
 
 import os
@@ -29,7 +29,7 @@ from octostore.supervise.signal_pipe import SignalPipe
 WAIT_MAX_SECONDS = 10.0
 """Timers stand still while the machine sleeps."""
 LOOK_SECONDS = 1.0
-"""How often to look whether the watched process and the file are there, where the system does not tell."""
+"""How often to poll for the watched process and the file, if the system does not notify us."""
 RETRY_FIRST_SECONDS, RETRY_LONGEST_SECONDS = 0.1, 5.0
 NOBODY_HEARD = "released by its keeper: the command that claimed it was killed"
 _TAKEN = b"+"
@@ -37,19 +37,19 @@ _PID_BYTES = 4
 
 
 class Order(msgspec.Struct, frozen=True):
-    """What is to be kept, as the command that claimed it knows it."""
+    """What to keep, from the command that claimed it."""
 
     url: str | None
     lease: KeptLease
     reply: ClaimReply
     asked_at: float
-    """Before the claim, on the clock of `boottime`."""
+    """Before the claim, on the `boottime` clock."""
 
 
 class Keeper:
-    """A new one, as the command knows it. To be made while there is no other thread: it forks.
+    """A new keeper, as the command sees it. Create it while there is no other thread: it forks.
 
-    It ends with the block unless it has been told what to keep.
+    It ends with the block unless it has received an order.
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class Keeper:
         self.process = find(pid) or Process(pid)
 
     def keep(self, order: Order) -> None:
-        """It has begun to afterwards. Raises `Unreachable` if it cannot, also because the claim is over by now."""
+        """Returns once it keeps the claim. Raises `Unreachable` if it cannot, or if the claim has already ended."""
         with suppress(OSError):
             self._line.sendall(msgspec.json.encode(order))
             self._line.shutdown(socket.SHUT_WR)
@@ -80,23 +80,23 @@ class Keeper:
 
 
 def _become_keeper(line: socket.socket) -> NoReturn:
-    """Nobody's child, in a session of its own, with nothing open."""
+    """Detached, in its own session, with nothing open."""
     code = os.EX_SOFTWARE
     try:
         os.setsid()
         if os.fork():
-            os._exit(os.EX_OK)  # in a session, who is not its leader never gets a terminal
+            os._exit(os.EX_OK)  # a process that does not lead its session never gets a terminal
         _let_go(line)
         line.sendall(os.getpid().to_bytes(_PID_BYTES, "big"))
         with SignalPipe([signal.SIGTERM]) as signals:
             for number in (signal.SIGHUP, signal.SIGINT):
                 signal.signal(number, signal.SIG_IGN)
-            told = _read_all(line)
-            if told:
-                _keep(msgspec.json.decode(told, type=Order), line, signals)
+            order = _read_all(line)
+            if order:
+                _keep(msgspec.json.decode(order, type=Order), line, signals)
         code = os.EX_OK
     finally:
-        os._exit(code)  # whatever was to be done at the end of the command is not ours to do
+        os._exit(code)  # skip the exit handlers of the command
 
 
 def _let_go(line: socket.socket) -> None:
@@ -108,7 +108,7 @@ def _let_go(line: socket.socket) -> None:
 
 
 def _read_all(line: socket.socket) -> bytes:
-    """Until the other side has said everything, or has ended."""
+    """Until the other side has sent everything, or has ended."""
     with line.makefile("rb") as file:
         return file.read()
 
@@ -118,13 +118,13 @@ def _keep(order: Order, line: socket.socket, signals: SignalPipe) -> None:
         store = block.enter_context(connect(order.url))  # here, because the URL may be relative
         leases = KeptLeases.of_store(order.url)
         os.chdir("/")
-        with suppress(OctoStoreError):  # the claim ends by itself, then
+        with suppress(OctoStoreError):  # the claim will expire
             claim = _enter(block, store, order, signals)
             _end(claim, _Watch(order.lease, leases, claim, signals).wait() if _has_told(line) else NOBODY_HEARD)
 
 
 def _has_told(line: socket.socket) -> bool:
-    """Whether the command has heard that its claim is kept: only once it surely is, however long that has taken."""
+    """Whether the command knows that its claim is kept: only once it certainly is, however long that took."""
     with suppress(OSError), line:
         line.sendall(_TAKEN)
         return True
@@ -132,7 +132,7 @@ def _has_told(line: socket.socket) -> bool:
 
 
 def _enter(block: ExitStack, store: OctoStore, order: Order, signals: SignalPipe) -> HeldClaim:
-    """It may begin with a heartbeat, and that is tried for as long as there may be a claim."""
+    """It may begin with a heartbeat, which is retried for as long as the claim may exist."""
     until = boottime() + order.lease.ttl
     for pause in pauses(RETRY_FIRST_SECONDS, RETRY_LONGEST_SECONDS):
         try:
@@ -147,13 +147,13 @@ def _enter(block: ExitStack, store: OctoStore, order: Order, signals: SignalPipe
 def _end(claim: HeldClaim, note: str | None) -> None:
     """The block ends after this."""
     if note is None:
-        claim.let_expire()  # it is over already
+        claim.let_expire()  # it has already ended
     else:
         claim.end_as("released", note=note)
 
 
 class _Watch:
-    """Waits until there is something to end, asleep for as long as it can be."""
+    """Waits until there is something to do, asleep for as long as possible."""
 
     def __init__(self, lease: KeptLease, leases: KeptLeases, claim: HeldClaim, signals: SignalPipe) -> None:
         self._lease = lease
@@ -164,31 +164,31 @@ class _Watch:
         self._handle = None if lease.watched is None else open_handle(lease.watched)
 
     def wait(self) -> str | None:
-        """The note with which to release the claim; None if it is over."""
-        is_told = False
+        """The note to release the claim with; None if it has ended."""
+        is_asked_to_stop = False
         while not self._claim.lost.is_set():
             is_filed = self._leases.confirm(self._lease)
-            if is_told and not is_filed:
-                return None  # whoever has released it says so
+            if is_asked_to_stop and not is_filed:
+                return None  # its release recorded why
             self._silence.note(self._leases.life_shown_at(self._lease.owner), time.time(), boottime())
             note = why_to_end(
                 self._lease,
                 is_filed=is_filed,
                 is_watched_gone=self._is_watched_gone(),
                 silence_left=self._silence.left(boottime()),
-                is_told=is_told,
+                is_asked_to_stop=is_asked_to_stop,
             )
             if note is not None:
                 return note
             self._sleep()
-            is_told = signal.SIGTERM in self._signals.read()
+            is_asked_to_stop = signal.SIGTERM in self._signals.read()
         return None
 
     def _is_watched_gone(self) -> bool:
         return self._lease.watched is not None and not is_running(self._lease.watched)
 
     def _sleep(self) -> None:
-        # Where the system tells no process from a later one of the same number, nobody is sent a signal either.
+        # If the system cannot tell a process from a later one with the same number, nobody gets a signal either.
         is_looking = (self._lease.watched is not None and self._handle is None) or not self._lease.keeper.started
         seconds = LOOK_SECONDS if is_looking else min(WAIT_MAX_SECONDS, self._silence.left(boottime()))
         handles = [self._signals.fileno()] + ([] if self._handle is None else [self._handle])

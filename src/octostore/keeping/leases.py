@@ -1,6 +1,6 @@
-"""The leases that are kept for a user, one file for each claim: by store, owner, job and fencing token.
+"""The user's kept leases, one file per claim: by store, owner, job and fencing token.
 
-Nobody else can read them, and so they are written. Names are hashed, so that none leads to another folder.
+Only their owner can read them. Names are hashed, so that none leads to another folder.
 """
 
 import os
@@ -22,7 +22,7 @@ from octostore.stores.opening import chosen_url, keeping_root, make_data_folder,
 from octostore.wire.token_files import write_private_file
 
 LEFTOVERS_KEPT_SECONDS = 86_400
-"""For how long a lease is remembered after its keeper has gone, so that its owner hears what became of the claim."""
+"""How long a lease is remembered after its keeper is gone, so that its owner learns what happened to the claim."""
 TRIES = 10
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _LIFE = "alive"
@@ -30,7 +30,7 @@ _SUFFIX = ".lease"
 
 
 class KeptLease(SecretFree, msgspec.Struct, frozen=True, kw_only=True):
-    """A claim with its lease, and who heartbeats for it until when. Times in seconds."""
+    """A claim with its lease, and who sends its heartbeats until when. Times in seconds."""
 
     job_id: str
     owner: str
@@ -45,14 +45,14 @@ class KeptLease(SecretFree, msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_kept(self) -> bool:
-        """Whether its keeper lives. Else the claim is over, or will be when its TTL has passed."""
+        """Whether its keeper is alive. If not, the claim has ended, or will when its TTL passes."""
         return is_running(self.keeper)
 
 
 class KeptLeases:
-    """Those of one store. `folder` need not be there, nor `root`, if that is not the same.
+    """The leases of one store. `folder` may not exist, nor `root`, if that is different.
 
-    What these are in is not ours to make, but for the folder of the user's data.
+    Their parent folders are not ours to create, except for the user's data folder.
     """
 
     def __init__(self, folder: Path, *, root: Path | None = None, is_users: bool = False) -> None:
@@ -62,7 +62,7 @@ class KeptLeases:
 
     @classmethod
     def of_store(cls, url: str | None) -> Self:
-        """As `connect(url)` finds it."""
+        """For the store that `connect(url)` finds."""
         url = chosen_url(url)
         root = Path(keeping_root(url))
         if sqlite_path(url) is not None:
@@ -70,11 +70,11 @@ class KeptLeases:
         return cls(root / _key(_address(url or "")), root=root, is_users=True)
 
     def all(self) -> list[KeptLease]:
-        """Those of every owner."""
+        """The leases of every owner."""
         return [lease for folder in sorted(_entries(self._folder)) for lease in self._in(folder)]
 
     def of(self, owner: str) -> list[KeptLease]:
-        """Newest first; with those whose keeper has gone. Raises `InvalidInput` where others could have read one."""
+        """Newest first, including those without a keeper. Raises `InvalidInput` if others could have read one."""
         return self._in(self._folder_of(owner))
 
     def find(self, owner: str, job_id: str) -> KeptLease | None:
@@ -82,9 +82,9 @@ class KeptLeases:
         return next((lease for lease in self.of(owner) if lease.job_id == job_id), None)
 
     def confirm(self, lease: KeptLease) -> bool:
-        """Whether it is there; also if it cannot be looked at just now, as that is no reason to give a claim back.
+        """Whether its file exists; also true if that cannot be checked right now: an error must not release a claim.
 
-        It is no leftover for a while, not even for those who cannot see its keeper: in another container, for example.
+        It does not count as stale for a while, not even to a process that cannot see its keeper (in another container).
         """
         try:
             os.utime(self._path_of(lease))
@@ -95,13 +95,13 @@ class KeptLeases:
         return True
 
     def prepare(self, owner: str) -> None:
-        """Make the folder of `owner`, before anything is claimed that could not be kept then."""
+        """Create the folder of `owner`, before claiming anything that could then not be kept."""
         self._again(lambda: self._prepare(owner))
 
     def tidy(self, owner: str) -> None:
-        """Leave no folder behind for one who keeps nothing."""
+        """Leave no folder behind for an owner that keeps nothing."""
         folder = self._folder_of(owner)
-        # One that another claim has come to meanwhile is not empty, and stays.
+        # A folder that another claim has used meanwhile is not empty, and stays.
         with suppress(OSError):
             if not any(folder.glob(f"*{_SUFFIX}")):
                 (folder / _LIFE).unlink(missing_ok=True)
@@ -109,7 +109,7 @@ class KeptLeases:
                 self._folder.rmdir()
 
     def add(self, lease: KeptLease) -> None:
-        """After `prepare`. It is in the place of what was kept for the same claim."""
+        """After `prepare`. Replaces what was kept for the same claim."""
 
         def write() -> None:
             self._prepare(lease.owner)
@@ -118,11 +118,11 @@ class KeptLeases:
         self._again(write)
 
     def forget(self, lease: KeptLease) -> None:
-        """The claim is over. Its keeper hears of it at once, and ends."""
+        """The claim has ended. Its keeper notices at once, and exits."""
         self._remove(lease)
         wake(lease.keeper)
 
-    # Signs of life
+    # Activity
 
     def show_life(self, owner: str) -> bool:
         """Whether there is anything to keep alive."""
@@ -132,18 +132,18 @@ class KeptLeases:
             return True
         with suppress(OSError):
             if any(path.parent.glob(f"*{_SUFFIX}")):
-                path.touch(mode=0o600)  # another command had just tidied up
+                path.touch(mode=0o600)  # another command has just cleaned up
                 return True
         return False
 
     def life_shown_at(self, owner: str) -> float | None:
-        """When `owner` last ran a command, on the clock of files."""
+        """When `owner` last ran a command, on the clock of the file system."""
         try:
             return (self._folder_of(owner) / _LIFE).stat().st_mtime
         except OSError:
             return None
 
-    # Below the surface
+    # Internals
 
     def _prepare(self, owner: str) -> None:
         folder = self._folder_of(owner)
@@ -158,12 +158,12 @@ class KeptLeases:
                 self._remove(lease)
 
     def _again(self, make: Callable[[], None]) -> None:
-        """Because another command of the same owner may tidy up what was just made."""
+        """Retries: another command of the same owner may clean up what was just created."""
         problem: OSError | None = None
         for _ in range(TRIES):
             try:
                 return make()
-            except (FileNotFoundError, FileExistsError) as error:  # the second from `mkdir`, of what is gone by now
+            except (FileNotFoundError, FileExistsError) as error:  # the second from `mkdir`, for a folder gone by now
                 problem = error
             except OSError as error:
                 problem = error
@@ -191,7 +191,7 @@ def _key(text: str) -> str:
 
 
 def _address(url: str) -> str:
-    """What names a server or database, without the password: that may change, and has no business in a name."""
+    """The part that identifies a server or database, without the password: that may change, and is a secret."""
     scheme, _, rest = url.partition("://")
     user, at, place = rest.rpartition("@")
     return f"{scheme.lower()}://{user.partition(':')[0]}{at}{place.rstrip('/')}"
@@ -207,7 +207,7 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def _read(path: Path) -> KeptLease | None:
-    """None for what has been removed meanwhile."""
+    """None if it has been removed meanwhile."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     except FileNotFoundError:

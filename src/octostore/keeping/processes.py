@@ -1,4 +1,4 @@
-"""Processes, told apart from others that get the same number later."""
+"""Processes, distinguished from later ones with the same number."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ import msgspec
 
 _GONE = {"Z", "X"}
 _STATE, _PARENT, _SESSION, _TERMINAL, _STARTED = 0, 1, 3, 4, 19
-"""Where they stand in /proc/PID/stat, behind the name."""
+"""Positions in /proc/PID/stat, after the name."""
 
 
 class Process(msgspec.Struct, frozen=True):
@@ -19,7 +19,7 @@ class Process(msgspec.Struct, frozen=True):
 
     pid: int
     started: str = ""
-    """When, on the machine's own count; empty where the system does not tell."""
+    """Start time on the machine's own clock; empty if the system does not say."""
     name: str = ""
 
     def __str__(self) -> str:
@@ -27,17 +27,17 @@ class Process(msgspec.Struct, frozen=True):
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """A process as it was found while looking for one to watch."""
+    """A process found while looking for one to watch."""
 
     process: Process
     parent: int
     command: list[str]
     leads_terminal: bool
-    """Whether it leads the session of a terminal: when that is closed, it ends."""
+    """Whether it leads a terminal's session: it ends when the terminal is closed."""
 
 
 def find(pid: int) -> Process | None:
-    """The one that has this number now."""
+    """The process with this number now."""
     if not _has_proc():
         return Process(pid) if _answers(pid) else None
     seen = look_at(pid)
@@ -50,14 +50,14 @@ def is_running(process: Process) -> bool:
 
 
 def look_at(pid: int) -> Seen | None:
-    """None where there is none, or only what is left of one."""
+    """None if there is none, or only a zombie."""
     folder = Path("/proc", str(pid))
     try:
         stat = (folder / "stat").read_text(encoding="utf-8", errors="replace")
         command = (folder / "cmdline").read_bytes()
     except OSError:
         return None
-    # The name stands in parentheses and may contain anything, also parentheses.
+    # The name is in parentheses and may contain anything, including parentheses.
     before, _, behind = stat.rpartition(")")
     fields = behind.split()
     if fields[_STATE] in _GONE:
@@ -82,7 +82,7 @@ def ancestors(pid: int) -> list[Seen]:
 
 
 def open_handle(process: Process) -> int | None:
-    """A descriptor that becomes readable when it ends; None where there is no such thing, or it has ended."""
+    """A descriptor that becomes readable when it ends; None if unsupported, or if it has ended."""
     opener: Any = getattr(os, "pidfd_open", None)
     if opener is None:
         return None
@@ -90,14 +90,14 @@ def open_handle(process: Process) -> int | None:
         handle: int = opener(process.pid)
     except OSError:
         return None
-    if is_running(process):  # only now is it sure whose handle it is
+    if is_running(process):  # only now is it certain whose handle this is
         return handle
     os.close(handle)
     return None
 
 
 def wake(process: Process) -> None:
-    """Send it TERM, if it surely is still the same. Where that cannot be known, it has to look by itself."""
+    """Send it TERM, if it is certainly still the same. If that is unknown, it must notice on its own."""
     if process.started and is_running(process):
         with suppress(ProcessLookupError, PermissionError):
             os.kill(process.pid, signal.SIGTERM)
@@ -120,7 +120,7 @@ def _has_proc() -> bool:
 
 @cache
 def _boot_id() -> str:
-    """Of which start of the machine the count is."""
+    """The boot that start times count from."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:

@@ -1,4 +1,4 @@
-"""Ending kept claims: the store first, then the file and the keeper."""
+"""End kept claims: the store first, then the file and the keeper."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from octostore.keeping.leases import KeptLease, KeptLeases
 def release(
     store: OctoStore, leases: KeptLeases, lease: KeptLease, outcome: Outcome = "released", **details: Any
 ) -> ReleaseReply:
-    """As `store.release_job`. Nothing is kept any more afterwards, unless the store could not be asked."""
+    """Like `store.release_job`. Afterwards nothing is kept, unless the store was unreachable."""
     try:
         reply = store.release_job(lease.job_id, lease.lease_id, outcome, fencing_token=lease.fencing_token, **details)
     except LeaseLost:
@@ -25,7 +25,7 @@ def release(
 def release_all(
     store: OctoStore, leases: KeptLeases, owner: str, note: str
 ) -> dict[str, ReleaseReply | OctoStoreError]:
-    """What became of each job that is kept for `owner`; no attempt is counted."""
+    """What happened to each job kept for `owner`; no attempt is counted."""
     answers: dict[str, ReleaseReply | OctoStoreError] = {}
     for lease in leases.of(owner):
         try:

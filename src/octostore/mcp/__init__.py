@@ -1,1 +1,1 @@
-"""OctoStore for agents: its calls as tools of the Model Context Protocol. It heartbeats for them by itself."""
+"""OctoStore for agents: its calls as Model Context Protocol tools. It sends their heartbeats for them."""

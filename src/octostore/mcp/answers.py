@@ -1,4 +1,4 @@
-"""What the tools answer, where it is not a reply of the core as it is. Leases stay in this process: none has any."""
+"""Tool results that are not plain replies of the core. Leases stay in this process: no result contains one."""
 
 from typing import Any, Literal
 
@@ -21,7 +21,7 @@ from octostore.wire import responses
 
 
 class Claimed(msgspec.Struct, tag_field="status", tag="claimed", kw_only=True):
-    """It is yours, and this server heartbeats for you. `fencing_token` guards what you write elsewhere."""
+    """It is yours, and this server sends your heartbeats. `fencing_token` guards what you write elsewhere."""
 
     job_id: str
     queue: str | None
@@ -40,14 +40,14 @@ class Claimed(msgspec.Struct, tag_field="status", tag="claimed", kw_only=True):
 
 
 class HeldByOther(responses.HeldByOther, tag="held", kw_only=True):
-    """Somebody has it, and is alive."""
+    """Another agent has it, and is alive."""
 
     held_here: bool = False
     """Claimed through this server: by you, or by another agent that shares it."""
 
 
-class TaskAtHand(msgspec.Struct, tag_field="status", tag="held", kw_only=True):
-    """The session has a task, and runs one at a time."""
+class HasTask(msgspec.Struct, tag_field="status", tag="held", kw_only=True):
+    """The session already has a task, and runs one at a time."""
 
     session_id: str
     job_id: str
@@ -59,7 +59,7 @@ class TaskAtHand(msgspec.Struct, tag_field="status", tag="held", kw_only=True):
 
 
 class Empty(QueueStatus, frozen=True, tag_field="status", tag="empty"):
-    """There is nothing to claim now; what else is in the queue."""
+    """Nothing to claim now; the rest says what else is in the queue."""
 
 
 _BY_STATUS = responses.index_by_status(Claimed, HeldByOther, responses.Done, responses.Delayed, responses.Dead)
@@ -74,12 +74,12 @@ def claim_answer(reply: ClaimReply, *, held_here: bool) -> msgspec.Struct:
     return answer
 
 
-def at_hand_answer(reply: ClaimReply) -> TaskAtHand:
-    return msgspec.convert(reply, TaskAtHand, from_attributes=True)
+def has_task_answer(reply: ClaimReply) -> HasTask:
+    return msgspec.convert(reply, HasTask, from_attributes=True)
 
 
 class Kept(msgspec.Struct, kw_only=True):
-    """The claim is alive, and stays so by itself."""
+    """The claim is alive, and stays so."""
 
     job_id: str
     expires_at: Moment
@@ -91,9 +91,9 @@ class Checkpointed(msgspec.Struct, kw_only=True):
 
 
 class OwnerAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`claim` is null where nobody has the job; `status` tells how it stands.
+    """`claim` is null if the job has no owner; `status` says what state it is in.
 
-    Not `is_known`: nobody has ever claimed or enqueued it, and `similar` are names that may have been meant.
+    Not `is_known`: nobody has ever claimed or enqueued it, and `similar` lists names that may have been meant.
     """
 
     job_id: str
@@ -116,9 +116,9 @@ def claimed_jobs(page: JobPage) -> ClaimedJobs:
 
 
 class MyClaim(msgspec.Struct, kw_only=True):
-    """`lost`: it is no longer yours, for the reason that `why` gives, and `holder` is who has it now.
+    """`lost`: it is no longer yours (`why` says why), and `holder` is who has it now.
 
-    `is_to_stop`: somebody wants you to stop working on it, for `stop_reason`. Finish up, and release it.
+    `is_to_stop`: someone wants you to stop working on it, for `stop_reason`. Finish up, and release it.
     """
 
     job_id: str
@@ -141,13 +141,13 @@ class MyClaims(msgspec.Struct, kw_only=True):
 
 
 class Recovered(msgspec.Struct, kw_only=True):
-    """What was taken back from owners that disappeared, with the evidence."""
+    """Claims of owners that disappeared, with the evidence."""
 
     recovered: list[Recovery]
 
 
 class ShortEvent(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What happened, to what, and to whom; `by` is who did it, if that is somebody else."""
+    """What happened, to what, and to whom; `by` is who did it, if that is someone else."""
 
     seq: int
     at: Moment
@@ -183,7 +183,7 @@ BY_OTHERS = frozenset({"force_released", "cancelled", "stop_requested", "requeue
 
 
 class Opened(msgspec.Struct, kw_only=True):
-    """`in_flight` is what the session was working on, as it stands now; what `is_ours` is claimed by you already."""
+    """`in_flight` is what the session was working on, as of now; jobs that are `is_ours` are already claimed by you."""
 
     session_id: str
     agent: str

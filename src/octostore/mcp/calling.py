@@ -1,4 +1,4 @@
-"""One call of a tool: arguments in, an answer or a failure out, as text."""
+"""One tool call: arguments in, a result or a failure out, as text."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -10,16 +10,16 @@ from octostore.core.errors import OctoStoreError
 from octostore.core.visible import visible_json
 from octostore.mcp import arguments, texts
 from octostore.mcp.own import Caller
-from octostore.mcp.tools import Desk, Tool
+from octostore.mcp.tools import Tool, ToolContext
 from octostore.wire.failures import Failure
 
 Tell = Callable[[str], None]
 DOCUMENTS = frozenset({"metadata", "payload", "checkpoint", "result", "context"})
-"""What callers wrote: these stay as they are, nulls included."""
+"""Documents callers wrote: these stay as they are, nulls included."""
 
 
 class Called(NamedTuple):
-    """The first text is the answer, a JSON document; each of the others is a notice that the agent did not ask for."""
+    """The first text is the result, a JSON document; each of the others is a notice the agent did not ask for."""
 
     texts: list[str]
     is_error: bool
@@ -32,17 +32,17 @@ async def answer_call(
     tell_progress: Callable[[float, float, str], Awaitable[None]],
     tell: Tell,
 ) -> Called:
-    """Never raises: what went wrong is an answer, too."""
+    """Never raises: a failure is a result too."""
     is_error = True
     try:
         asked = arguments.read(tool.takes, given)
-        answer = await tool.call(Desk(await caller.store(), caller, tell_progress), asked)
+        answer = await tool.call(ToolContext(await caller.store(), caller, tell_progress), asked)
     except OctoStoreError as error:
         said = text_of(texts.failure_answer(error))
-    except Exception as fault:  # noqa: BLE001  # the last one who can say so in words
+    except Exception as fault:  # noqa: BLE001  # the last chance to report it in words
         tell(f"internal error in {tool.name}: {type(fault).__name__}: {fault}")
         said = text_of(
-            Failure(error=f"{type(fault).__name__} in {tool.name}", code="internal_error", details=texts.OUR_FAULT)
+            Failure(error=f"{type(fault).__name__} in {tool.name}", code="internal_error", details=texts.INTERNAL_ERROR)
         )
     else:
         is_error, said = False, text_of(answer, texts.next_of(answer))
@@ -59,8 +59,8 @@ def text_of(answer: msgspec.Struct, then: str = "") -> str:
 def _short(value: Any) -> Any:
     match value:
         case dict():
-            told = {name: it for name, it in value.items() if it is not None}
-            return {name: it if name in DOCUMENTS else _short(it) for name, it in told.items()}
+            present = {name: it for name, it in value.items() if it is not None}
+            return {name: it if name in DOCUMENTS else _short(it) for name, it in present.items()}
         case list():
             return [_short(item) for item in value]
         case _:

@@ -1,4 +1,4 @@
-"""The claims of this process. An agent names them by their job; the lease never leaves here."""
+"""The claims held by this process. An agent names them by job; the lease never leaves the process."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -16,33 +16,33 @@ from octostore.core.limits import NOTE_BYTES
 from octostore.core.model import Outcome
 from octostore.core.replies import CheckpointReply, ClaimReply, HeartbeatReply, JobOwner, ReleaseReply
 from octostore.mcp import texts
-from octostore.mcp.answers import MyClaim, at_hand_answer, claim_answer
+from octostore.mcp.answers import MyClaim, claim_answer, has_task_answer
 from octostore.mcp.arguments import OneClaim
 from octostore.mcp.own import NotHeld
 from octostore.mcp.silence import Silence
 
 CLAIMS_MAX = 100
-"""How many claims are kept alive at once: each has a thread of its own."""
+"""The maximum number of claims kept alive: each has its own thread."""
 OVER_KEPT = 100
-"""How many that are over are remembered, so that a release can be repeated and a late write is told why."""
+"""How many ended claims are remembered, to repeat a release and to explain a refused write."""
 GIVE_BACK_SECONDS = 1.5
-"""How long giving back may take at the end; clients kill a server that is not gone after two seconds."""
+"""How long releasing may take at exit; clients kill a server that is not gone after two seconds."""
 LOOK_SECONDS = 2.0
-"""How long to look for who has a lost job now. That it is lost is the news, and often the store cannot be reached."""
-LEFT = "the session of the agent ended before it released the job"
+"""How long to look up who has a lost job now. The loss itself is the news, and often the store is unreachable."""
+LEFT = "the agent's session ended before it released the job"
 CANCELLED = "the call that claimed it was cancelled"
 
 Tell = Callable[[str], None]
 
 
 class KeptClaim:
-    """A claim with its heart: alive until it is released, lost, or this process ends."""
+    """A claim with a heartbeat: alive until it is released, lost, or this process ends."""
 
     def __init__(self, store: AsyncOctoStore, claim: AsyncHeldClaim, block: AsyncExitStack) -> None:
         self.job_id = claim.job_id
         self.is_over = False
         self.is_told = False
-        """Whether the agent knows, if it is lost."""
+        """Whether the agent has been notified of a loss."""
         self.is_told_to_stop = False
         self.session_id = claim.reply.session_id
         self.made_in = asyncio.current_task()
@@ -51,9 +51,9 @@ class KeptClaim:
         self._claim = claim
         self._block = block
         self._note: str | None = None
-        """What the agent reported last."""
+        """The agent's last progress note."""
         self._loss: LeaseLost | None = None
-        """What the store said to a write."""
+        """The store's reply to a write."""
 
     @property
     def is_lost(self) -> bool:
@@ -65,7 +65,7 @@ class KeptClaim:
 
     @property
     def is_to_stop(self) -> bool:
-        """Somebody wants the agent to stop working on it; it is still the agent's."""
+        """Someone wants the agent to stop working on it; it is still the agent's."""
         return not self.is_over and not self.is_lost and self._claim.stop_requested.is_set()
 
     def is_claim_of(self, seen: ClaimReply | JobOwner) -> bool:
@@ -95,7 +95,7 @@ class KeptClaim:
         return reply
 
     async def release(self, outcome: Outcome = "released", **details: Any) -> ReleaseReply:
-        """Tried also when the lease counts as lost here, or was released before: the store knows better."""
+        """Attempted even if the lease counts as lost here, or was released before: the store knows better."""
         try:
             reply = await self._store.release_job(
                 self.job_id, self._claim.lease_id, outcome, fencing_token=self._claim.fencing_token, **details
@@ -106,21 +106,21 @@ class KeptClaim:
         await self.stop()
         return reply
 
-    async def give_back(self, tell: Tell, why: str = LEFT) -> None:
-        """For whoever comes next, at once and not as an attempt; what was left with the job stays there."""
+    async def release_for_others(self, tell: Tell, why: str = LEFT) -> None:
+        """Release it for the next owner immediately, without an attempt; checkpoint and notes stay with the job."""
         try:
             await self.release(error=why)
-            tell(f"gave back {self.job_id}")
+            tell(f"released {self.job_id}")
         except OctoStoreError as error:
-            tell(f"could not give back {self.job_id}, which ends by itself: {error}")
+            tell(f"could not release {self.job_id}, which will expire: {error}")
 
-    async def give_up(self, why: str) -> None:
-        """Release it with a note that says why. It is no attempt."""
+    async def release_with_note(self, why: str) -> None:
+        """Release it with a note that says why. No attempt is counted."""
         last = f"; its last report was: {self._note}" if self._note else ""
         await self.release(note=shorten(why + last, NOTE_BYTES))
 
     async def stop(self) -> None:
-        """No more heartbeats. The lease is remembered, for a release that is repeated."""
+        """Stop the heartbeats. The lease is remembered, in case a release is repeated."""
         self.is_over = True
         self._claim.let_expire()
         await self._block.aclose()
@@ -149,7 +149,7 @@ class KeptClaim:
 
     @contextmanager
     def _noticing_loss(self) -> Iterator[None]:
-        """The store may know before the heart does."""
+        """The store may know of a loss before the heartbeat does."""
         try:
             yield
         except LeaseLost as lost:
@@ -157,7 +157,7 @@ class KeptClaim:
             raise
 
     async def _check(self) -> None:
-        """Raises `LeaseLost` for what was lost, telling who has the job by now."""
+        """Raises `LeaseLost` for a lost claim, with who has the job now."""
         if not self.is_lost:
             return
         self.is_told = True
@@ -169,23 +169,23 @@ class KeptClaim:
             with suppress(OctoStoreError, TimeoutError):
                 async with asyncio.timeout(LOOK_SECONDS):
                     holder = await self._store.get_job_owner(self.job_id)
-                # Where the store could not be reached in time, it may still have us for the owner.
+                # If the store was unreachable, it may still list us as the owner.
                 lost.holder = None if holder is None or self.is_claim_of(holder) else holder
             raise
 
 
 class Claims:
-    """By job. What is over stays for a while, and is then forgotten."""
+    """By job. Ended claims stay for a while, and are then forgotten."""
 
     def __init__(self, tell: Tell) -> None:
         self._kept: dict[str, KeptClaim] = {}
         self._untold: list[str] = []
-        """What ended without the agent's doing, in words, until it hears of that."""
+        """Notices about claims that ended without the agent's doing, until it has received them."""
         self._tell = tell
 
     @property
     def current(self) -> list[KeptClaim]:
-        """Those that are not over: alive, or lost and not yet given up."""
+        """Those that have not ended: alive, or lost and not yet given up."""
         return [kept for kept in self._kept.values() if not kept.is_over]
 
     async def find(self, store: AsyncOctoStore, named: OneClaim) -> KeptClaim:
@@ -200,8 +200,8 @@ class Claims:
         kept = self._kept.get(seen.job_id or "")
         return kept is not None and kept.is_claim_of(seen)
 
-    def at_hand(self, reply: ClaimReply) -> msgspec.Struct:
-        return at_hand_answer(reply)
+    def has_task(self, reply: ClaimReply) -> msgspec.Struct:
+        return has_task_answer(reply)
 
     async def views(self, _store: AsyncOctoStore) -> list[MyClaim]:
         return await asyncio.gather(*(kept.view() for kept in self.current))
@@ -216,7 +216,7 @@ class Claims:
             raise LimitExceeded(problem, limit=CLAIMS_MAX)
 
     async def keep(self, store: AsyncOctoStore, reply: ClaimReply, asked_at: float) -> msgspec.Struct:
-        """Heartbeat for a claim that was just made, as the answer to what was asked at `asked_at`."""
+        """Send heartbeats for a claim that was just made, in reply to a call sent at `asked_at`."""
         job_id = reply.job_id or ""
         block = AsyncExitStack()
         try:
@@ -224,7 +224,7 @@ class Claims:
                 store.keep(reply, asked_at=asked_at, on_lost=lambda: self._tell(f"the lease on {job_id} is lost"))
             )
         except BaseException:
-            # The caller is gone, or cannot be told: nobody would ever release it.
+            # The caller is gone or cannot get the reply: nobody would ever release it.
             giving_back = asyncio.ensure_future(store.release_job(job_id, reply.lease_id or ""))
             with suppress(OctoStoreError, TimeoutError):
                 await asyncio.wait_for(asyncio.shield(giving_back), GIVE_BACK_SECONDS)
@@ -232,34 +232,34 @@ class Claims:
         before = self._kept.pop(job_id, None)
         self._kept[job_id] = KeptClaim(store, claim, block)
         if before is not None and not before.is_over:
-            await before.stop()  # it was lost, or the store would not have given the job to anybody else
+            await before.stop()  # it was lost, or the store would not have given the job to someone else
         self._forget()
         return claim_answer(reply, held_here=True)
 
     def notices(self) -> list[str]:
-        """Each is told once."""
+        """Each is returned once."""
         untold, self._untold = self._untold, []
-        return [*untold, *self._untold_losses(), *self._untold_stops()]
+        return [*untold, *self._unreported_losses(), *self._unreported_stops()]
 
-    def _untold_losses(self) -> Iterator[str]:
+    def _unreported_losses(self) -> Iterator[str]:
         for kept in self.current:
             if kept.is_lost and not kept.is_told:
                 kept.is_told = True
                 yield texts.loss_text(kept.job_id)
 
-    def _untold_stops(self) -> Iterator[str]:
+    def _unreported_stops(self) -> Iterator[str]:
         for kept in self.current:
             if kept.is_to_stop and not kept.is_told_to_stop:
                 kept.is_told_to_stop = True
                 yield texts.stop_text(kept.job_id, kept.stop_reason)
 
     async def release_silent(self, silence: Silence) -> None:
-        """What cannot be released now is kept, to try again."""
+        """Claims that cannot be released now are kept, to try again."""
         for kept in self._alive:
             if not silence.lasts():
                 return
             try:
-                await kept.give_up(texts.silent_note(silence.seconds))
+                await kept.release_with_note(texts.silent_note(silence.seconds))
             except OctoStoreError as error:
                 self._tell(f"could not release {kept.job_id}, whose agent is silent: {error}")
                 if isinstance(error, LeaseLost):
@@ -269,22 +269,22 @@ class Claims:
                 self._untold.append(texts.silent_text(repr(kept.job_id), silence.seconds))
 
     async def undo(self, call: "asyncio.Task[Any] | None") -> None:
-        """The client has cancelled the call, so it drops the answer: what was claimed, its agent does not know of."""
+        """The client cancelled the call and drops its result, so the agent does not know what was claimed."""
         for kept in [kept for kept in self.current if kept.made_in is call]:
-            await kept.give_back(self._tell, CANCELLED)
+            await kept.release_for_others(self._tell, CANCELLED)
             await kept.stop()
             self._untold.append(texts.cancelled_text(repr(kept.job_id)))
 
     async def end_bound_to(self, session_id: str) -> None:
-        """The session is over, and so are its claims: the store has released them or handed them over."""
+        """The session has ended, and so have its claims: the store has released them or handed them over."""
         for kept in self.current:
             if kept.session_id == session_id:
                 await kept.stop()
 
     async def close(self, but_not_bound_to: AbstractSet[str] = frozenset()) -> None:
-        """Give back what is still held, as far as that is possible in time. Nothing heartbeats after this."""
+        """Release what is still held, as far as time allows. No heartbeats are sent after this."""
         held = [kept for kept in self._alive if kept.session_id not in but_not_bound_to]
-        alive = [asyncio.create_task(kept.give_back(self._tell)) for kept in held]
+        alive = [asyncio.create_task(kept.release_for_others(self._tell)) for kept in held]
         if alive:
             await asyncio.wait(alive, timeout=GIVE_BACK_SECONDS)
         for task in alive:

@@ -1,4 +1,4 @@
-"""The store and the claims of a process, for as long as its agent's session lasts."""
+"""A process's store and claims, for as long as its agent's session lasts."""
 
 import asyncio
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from octostore.stores.opening import chosen_url
 
 
 class Connection:
-    """Opened when it is needed and can be reached: an agent has no way to start its server again."""
+    """Opened when first needed and reachable: an agent cannot restart its server."""
 
     def __init__(self, url: str | None) -> None:
         self._url = url
@@ -32,7 +32,7 @@ class Connection:
 
 
 class Agent(NamedTuple):
-    """The one that this process serves, or several that share it."""
+    """The agent this process serves, or several that share it."""
 
     connection: Connection
     claims: Claims
@@ -43,22 +43,22 @@ class Agent(NamedTuple):
         return await self.connection.store()
 
     def notices(self) -> list[str]:
-        """An agent that is deep in its work may not call about a job for long, so any answer carries them."""
+        """Any result carries them: an agent deep in its work may not call about a job for a long time."""
         return [*self.sessions.notices(), *self.claims.notices()]
 
     async def release_silent(self, silence: Silence) -> None:
-        """The agent has made no call for so long: others may have its jobs and sessions."""
+        """The agent has made no call for this long: release its jobs and sessions for others."""
         await self.claims.release_silent(silence)
         await self.sessions.release_silent(silence)
 
     async def undo(self, call: "asyncio.Task[None]") -> None:
-        """What a call that was cancelled has claimed and opened, as far as it came."""
+        """Undo what a cancelled call has claimed and opened so far."""
         await asyncio.wait([call])
         await self.claims.undo(call)
         await self.sessions.undo(call)
 
     async def close(self) -> None:
-        """Give back what the agent still has, at once: there is little time. Bound claims end with their session."""
+        """Release what the agent still has, quickly: there is little time. Bound claims end with their session."""
         open_here = {kept.session_id for kept in self.sessions.current}
         await asyncio.gather(self.claims.close(but_not_bound_to=open_here), self.sessions.close())
         await self.connection.close()

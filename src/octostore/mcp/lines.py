@@ -1,4 +1,4 @@
-"""JSON-RPC as lines: what a client writes, read strictly. A line that is not a message is refused with a reason."""
+"""JSON-RPC as lines, read strictly. A line that is not a message is refused with a reason."""
 
 import json
 from typing import Any, BinaryIO, NamedTuple
@@ -24,7 +24,7 @@ RequestId = str | int
 
 
 class Refused(Exception):
-    """What is answered instead of a result. `code` is JSON-RPC's; `request_id` is None if it could not be read."""
+    """The error sent instead of a result. `code` is JSON-RPC's; `request_id` is None if it could not be read."""
 
     def __init__(self, code: int, problem: str, request_id: RequestId | None = None, data: Any = None) -> None:
         super().__init__(problem)
@@ -42,7 +42,7 @@ class Message(NamedTuple):
 
 
 def next_line(stdin: BinaryIO) -> bytes:
-    """Empty at the end. Of a line that is too long, the first part: enough to see that it is."""
+    """Empty at the end of input. Only the start of a line that is too long: enough to see that it is."""
     line = stdin.readline(LINE_BYTES + 1)
     rest = line
     while len(rest) > LINE_BYTES and not rest.endswith(b"\n"):
@@ -51,7 +51,7 @@ def next_line(stdin: BinaryIO) -> bytes:
 
 
 def message_of(line: bytes) -> Message | None:
-    """None for what needs no answer: a blank line, or an answer to a question that we never ask. Raises `Refused`."""
+    """None if no reply is needed: a blank line, or a reply to a request we never make. Raises `Refused`."""
     if len(line) > LINE_BYTES:
         raise Refused(INVALID_REQUEST, f"a message may have {LINE_BYTES:,} bytes at most")
     if line.isspace():
@@ -86,7 +86,7 @@ def _request_id(document: dict[str, Any]) -> RequestId | None:
 
 
 def _document(line: bytes) -> dict[str, Any]:
-    """Of a line with something that JSON must not have, such as half a surrogate pair."""
+    """The document of a line with something JSON forbids, like half a surrogate pair."""
     try:
         document = json.loads(line)
     except (ValueError, RecursionError):

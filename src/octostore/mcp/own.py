@@ -1,4 +1,4 @@
-"""What tools need of the agent's claims and sessions, whether a heart here keeps them or a handle names them."""
+"""What tools need from the agent's claims and sessions, whether kept alive here or named by a handle."""
 
 from typing import Any, Protocol
 
@@ -13,7 +13,7 @@ from octostore.mcp.arguments import ClaimTask, OneClaim, OneSession, OpenSession
 
 
 class NotHeld(OctoStoreError):
-    """A write to a job or session that the agent does not have here. `holder` is who has the job."""
+    """A write to a job or session the agent does not hold here. `holder` is who has the job."""
 
     code = "not_held"
 
@@ -23,7 +23,7 @@ class NotHeld(OctoStoreError):
 
 
 class OwnClaim(Protocol):
-    """One claim that the agent may write to. Every method raises `LeaseLost` once the claim is over."""
+    """A claim the agent may write to. Every method raises `LeaseLost` once the claim has ended."""
 
     job_id: str
 
@@ -41,27 +41,27 @@ class OwnClaims(Protocol):
         """Raises `LimitExceeded`, before anything is claimed."""
 
     async def keep(self, store: AsyncOctoStore, reply: ClaimReply, asked_at: float) -> msgspec.Struct:
-        """Keep a claim that was just made, and return the agent's answer. If this fails, the claim is given back."""
+        """Keep a claim that was just made, and return the tool's result. If this fails, the claim is undone."""
 
     async def find(self, store: AsyncOctoStore, named: OneClaim) -> OwnClaim:
-        """Raises `NotHeld` for a job that the agent has not claimed here."""
+        """Raises `NotHeld` for a job the agent has not claimed here."""
 
     def has(self, seen: ClaimReply | JobOwner) -> bool:
-        """Whether this claim, as seen in the store, is kept here."""
+        """Whether this claim, as the store reports it, is kept here."""
 
-    def at_hand(self, reply: ClaimReply) -> msgspec.Struct:
-        """The agent's answer if its session has a task already."""
+    def has_task(self, reply: ClaimReply) -> msgspec.Struct:
+        """The tool's result if the session already has a task."""
 
     async def views(self, store: AsyncOctoStore) -> list[MyClaim]: ...
 
 
 class OwnSession(Protocol):
-    """A session that the agent may write to. Every method raises `LeaseLost` once the session is over."""
+    """A session the agent may write to. Every method raises `LeaseLost` once the session has ended."""
 
     session_id: str
 
     async def claim_task(self, store: AsyncOctoStore, wanted: Task) -> ClaimReply:
-        """Its next task, or `held`, about the one that it has."""
+        """Its next task, or `held` with the one it has."""
 
     async def save(self, context: Any, phase: Phase | None) -> Phase: ...
 
@@ -74,10 +74,10 @@ class OwnSessions(Protocol):
     """All sessions of the agent."""
 
     async def open(self, store: AsyncOctoStore, agent: str | None, wanted: OpenSession) -> Opened:
-        """Raises `Held` while somebody has the session. Claims that come with it are kept from then on."""
+        """Raises `Held` while another agent has the session. Claims that come with it are kept alive too."""
 
     async def find(self, store: AsyncOctoStore, named: OneSession | ClaimTask) -> OwnSession:
-        """Raises `NotHeld` for a session that the agent has not opened here."""
+        """Raises `NotHeld` for a session the agent has not opened here."""
 
 
 class Caller(Protocol):
@@ -91,10 +91,10 @@ class Caller(Protocol):
 
     @property
     def owner(self) -> str | None:
-        """Who the agent is, unless it says so itself."""
+        """The agent's default name."""
 
     async def store(self) -> AsyncOctoStore:
-        """Raises `Unreachable` if it cannot be opened; then there are still `claims`, and notices about them."""
+        """Raises `Unreachable` if it cannot be opened; `claims`, and notices about them, still work then."""
 
     def notices(self) -> list[str]:
-        """What the agent has to know and did not ask for. Each is told once."""
+        """What the agent must know and did not ask for. Each is returned once."""

@@ -1,8 +1,7 @@
-"""The Model Context Protocol, as far as tools need it: a request in, a result out. It knows no transport and no SDK.
+"""The Model Context Protocol, as far as tools need it: a request in, a result out, without transport or SDK.
 
-Protocols up to 2025-11-25 begin with `initialize`. Since 2026-07-28 there is no handshake: each request names its
-version in `_meta`, and results say more about themselves. Nothing is remembered between requests, so one server answers
-both kinds.
+Versions up to 2025-11-25 begin with `initialize`. Since 2026-07-28 there is no handshake: each request names its
+version in `_meta`, and results carry more metadata. Nothing is remembered between requests, so one server serves both.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -27,11 +26,11 @@ CAPABILITIES = {"tools": {"listChanged": False}}
 NOT_CACHED = {"cacheScope": "private", "ttlMs": 0}
 
 Notify = Callable[[str, dict[str, Any]], Awaitable[None]]
-"""Sends a notification by its method and parameters."""
+"""Sends a notification with this method and these parameters."""
 
 
 class ToolProtocol:
-    """Answers requests for a table of tools, each for the agent behind it."""
+    """Handles requests for a table of tools, on behalf of an agent."""
 
     def __init__(self, tools: Sequence[Tool], tell: Tell, instructions: str = texts.INSTRUCTIONS) -> None:
         self._tools = {tool.name: tool for tool in tools}
@@ -39,7 +38,7 @@ class ToolProtocol:
         self._instructions = instructions
 
     async def answer(self, request: Message, caller: Caller, notify: Notify) -> dict[str, Any]:
-        """Raises `Refused`, with the code of JSON-RPC, for what is not a valid request."""
+        """Raises `Refused`, with JSON-RPC's code, for an invalid request."""
         method, params = request.method, request.params
         meta = params.get("_meta")
         if method == "initialize" or not isinstance(meta, dict) or VERSION_KEY not in meta:
@@ -111,16 +110,16 @@ def _check_envelope(meta: dict[str, Any]) -> None:
 
 
 def _progress_of(params: dict[str, Any], notify: Notify) -> Callable[[float, float, str], Awaitable[None]]:
-    """Tells how far a call is, to clients that gave a token for that."""
+    """Reports a call's progress to clients that sent a token for it."""
     meta = params.get("_meta")
     token = meta.get("progressToken") if isinstance(meta, dict) else None
 
-    async def tell(progress: float, total: float, message: str) -> None:
+    async def report_progress(progress: float, total: float, message: str) -> None:
         if isinstance(token, str | int):
-            told = {"progressToken": token, "progress": progress, "total": total, "message": message}
-            await notify("notifications/progress", told)
+            sent = {"progressToken": token, "progress": progress, "total": total, "message": message}
+            await notify("notifications/progress", sent)
 
-    return tell
+    return report_progress
 
 
 def _no_method(method: str) -> Refused:

@@ -1,6 +1,6 @@
-"""How the tools are listed: one JSON schema for each one's arguments, as plain as models and their clients need it.
+"""The list of tools: one JSON schema for each tool's arguments, as plain as models and clients need it.
 
-There are no output schemas. They would be two thirds of the list, which every session pays for before it does anything.
+There are no output schemas. They would be two thirds of the list, which every session pays for before it starts.
 """
 
 from typing import Any
@@ -15,9 +15,9 @@ NAMES = frozenset(
     {"job_id", "session_id", "queue", "kinds", "percent", "outcome", "error", "reason", "phase", "max_attempts"}
     | {"limit", "cursor"}
 )
-"""What these are is clear from what they are called, in a list that everybody pays for."""
+"""Their names say it all, in a list that everyone pays for."""
 UNSAID = frozenset({"anyOf", "pattern", "examples", "minLength", "minItems", "minimum"})
-"""The core checks these; to a model they say little for their length."""
+"""The core checks these; to a model they are long and say little."""
 
 
 def described(tool: Tool) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def described(tool: Tool) -> dict[str, Any]:
 
 
 def _hints(tool: Tool) -> dict[str, bool]:
-    """Those that differ from what the protocol assumes."""
+    """Only those that differ from the protocol's defaults."""
     hints = {"openWorldHint": False}
     if tool.is_reading:
         return {**hints, "readOnlyHint": True}
@@ -51,12 +51,12 @@ def input_schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
 
 
 def _plain(name: str, field: dict[str, Any]) -> dict[str, Any]:
-    """Without what is said twice: what may be left out need not be null, and the core knows what a name looks like."""
+    """Without redundancy: an optional field need not be null, and the core checks what a name looks like."""
     options = [option for option in field.get("anyOf", [field]) if option != {"type": "null"}]
     plain = {key: value for key, value in {**field, **options[0]}.items() if key not in UNSAID}
     if name in NAMES and plain.get("description") == f"The {name.removesuffix('_id')}.":
         del plain["description"]
-    if not plain.get("default", ...):  # None, 0 or false, as anybody would expect
+    if not plain.get("default", ...):  # None, 0 or false, as anyone would expect
         del plain["default"]
     if "type" not in plain and "enum" not in plain:
         plain["type"] = ANY_JSON

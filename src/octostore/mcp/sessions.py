@@ -1,4 +1,4 @@
-"""The sessions that the agent has opened through this process. Their leases never leave here."""
+"""The sessions the agent has opened through this process. Their leases never leave it."""
 
 import asyncio
 from collections.abc import Iterator
@@ -19,17 +19,17 @@ from octostore.mcp.silence import Silence
 from octostore.stores.clock import boottime
 
 SESSIONS_MAX = 20
-"""How many sessions are kept alive at once: each has a thread of its own."""
+"""The maximum number of sessions kept alive: each has its own thread."""
 
 
 class KeptSession:
-    """A session with its heart. The claims bound to it end when it does."""
+    """A session with a heartbeat. The claims bound to it end with it."""
 
     def __init__(self, session: AsyncSession, claims: Claims) -> None:
         self.session_id = session.session_id
         self.is_over = False
         self.is_told = False
-        """Whether the agent knows, if it is lost."""
+        """Whether the agent has been notified of a loss."""
         self.made_in = asyncio.current_task()
         """The call that opened it."""
         self._is_ending = False
@@ -72,7 +72,7 @@ class KeptSession:
 
     @contextmanager
     def _ending(self) -> Iterator[None]:
-        """Its heart stops first, which is no loss that the agent must be told of."""
+        """Stops the heartbeat first, so that this is not reported to the agent as a loss."""
         self._is_ending = True
         try:
             yield
@@ -89,7 +89,7 @@ class Sessions:
         self._claims = claims
         self._kept: dict[str, KeptSession] = {}
         self._untold: list[str] = []
-        """What ended without the agent's doing, in words, until it hears of that."""
+        """Notices about sessions that ended without the agent's doing, until it has received them."""
 
     @property
     def current(self) -> list[KeptSession]:
@@ -125,7 +125,7 @@ class Sessions:
         return [*untold, *(texts.session_loss_text(kept.session_id) for kept in lost)]
 
     async def release_silent(self, silence: Silence) -> None:
-        """Whoever goes on may have the sessions at once. What cannot be closed now is kept, to try again."""
+        """Let others have the sessions immediately. Those that cannot be closed now are kept, to try again."""
         for kept in self._alive:
             if not silence.lasts():
                 return
@@ -139,13 +139,13 @@ class Sessions:
                 self._untold.append(texts.silent_text(texts.all_of(kept.session_id), silence.seconds))
 
     async def undo(self, call: "asyncio.Task[Any] | None") -> None:
-        """The client has cancelled the call, so it drops the answer: what was opened, its agent does not know of."""
+        """The client cancelled the call and drops its result, so the agent does not know what was opened."""
         for kept in [kept for kept in self.current if kept.made_in is call]:
             await _closed(kept)
             self._untold.append(texts.cancelled_text(texts.all_of(kept.session_id)))
 
     async def close(self) -> None:
-        """As far as that is possible in time. Their contexts stay, for whoever resumes them."""
+        """As far as time allows. Their contexts stay, for the next owner."""
         closing = [asyncio.create_task(_closed(kept)) for kept in self._alive]
         if closing:
             await asyncio.wait(closing, timeout=GIVE_BACK_SECONDS)
@@ -157,7 +157,7 @@ async def _closed(kept: KeptSession) -> None:
 
 
 def _claim_of(job: InFlight, session: AsyncSession) -> ClaimReply:
-    """A claim that was handed over alive with its session, as the answer to a claim would have it."""
+    """A claim that was handed over alive with its session, in the form of a reply to a claim."""
     reply = session.reply
     return ClaimReply(
         status="claimed",

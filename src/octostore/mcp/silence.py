@@ -4,19 +4,19 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 MAX_SILENCE_SECONDS = 1_800.0
-"""By default: longer than most builds and most questions to a person take to be answered."""
+"""The default: longer than most builds, and than most people take to answer a question."""
 
 
 class Silence(NamedTuple):
     seconds: float
     lasts: Callable[[], bool]
-    """Releasing takes time, in which the agent may speak again; it then keeps what it still has."""
+    """Releasing takes time, during which the agent may call again; it then keeps what it still has."""
 
 
 def silence_left(now: float, heard_at: float, max_silence: float | None, *, is_calling: bool) -> float | None:
-    """In how many seconds an agent that stays silent loses its claims: 0 is now, None is never.
+    """Seconds until a silent agent loses its claims: 0 is now, None is never.
 
-    A call that is under way is no silence, however long it waits.
+    A call in progress counts as activity, however long it waits.
     """
     if max_silence is None:
         return None

@@ -1,4 +1,4 @@
-"""Served over stdin and stdout, which is how agents start their servers; everything else goes to stderr."""
+"""Serve over stdin and stdout, which is how agents start their servers; everything else goes to stderr."""
 
 import asyncio
 import os
@@ -31,17 +31,17 @@ from octostore.stores.clock import boottime
 
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 FINISH_SECONDS, UNWIND_SECONDS = 1.0, 0.2
-"""How long calls that do not wait may take to finish when the client hangs up, and all calls then to give up."""
+"""How long calls that do not wait may take to finish after the client hangs up, and then all calls to stop."""
 OPEN_SECONDS = 10.0
-"""How long a client that leaves at once waits to be told that its set-up cannot work."""
+"""How long a client that leaves immediately waits to learn that its setup cannot work."""
 LOOK_AGAIN_SECONDS, RELEASE_AGAIN_SECONDS = 30.0, 5.0
-"""A machine may have been asleep; a store may not have been reachable."""
+"""The machine may have been asleep, or the store unreachable."""
 CROSSING_SECONDS = 1.0
-"""How late a cancellation may come: a client that cancels while the answer is on its way drops the answer."""
+"""How late a cancellation may come: a client that cancels while the result is on its way drops the result."""
 CALLS_MAX = 200
-"""How many requests of a client are answered at the same time."""
+"""The maximum number of a client's requests in progress."""
 TOO_MANY = -32_000
-"""JSON-RPC leaves this one to servers."""
+"""From the range JSON-RPC reserves for servers."""
 
 
 class Settings(NamedTuple):
@@ -49,14 +49,14 @@ class Settings(NamedTuple):
     owner: str | None
     is_operator: bool = False
     max_silence: float | None = MAX_SILENCE_SECONDS
-    """None: an agent may be silent for ever."""
+    """None: an agent may be silent forever."""
 
 
 def serve(settings: Settings, tell: Tell) -> NoReturn:
-    """Until the client hangs up or a signal comes; then this process ends."""
+    """Until the client hangs up or a signal arrives; then this process ends."""
     for name, stream in (("stdin", sys.stdin), ("stdout", sys.stdout)):
         if stream is None:
-            raise InvalidInput(name, "is closed; an MCP client has to start this command")
+            raise InvalidInput(name, "is closed; an MCP client must start this command")
     if sys.stdin.isatty():
         tell("waiting for an MCP client on stdin; press Ctrl-C to stop. See `octostore mcp --help`")
     asyncio.run(_Session(settings, tell).run())
@@ -73,13 +73,13 @@ class _Session:
         self._is_over = asyncio.Event()
         self._calls: dict[str | int, _Call] = {}
         self._answered: dict[str | int, _Call] = {}
-        """Those whose cancellation may still be on its way."""
+        """Calls whose cancellation may still be on its way."""
         self._undoing: set[asyncio.Task[None]] = set()
         self._under_way = 0
-        """How many calls have no answer yet. One that is not read is not under way: its client may hang."""
+        """The number of calls without a result. A result that is not read does not count: its client may hang."""
         self._max_silence = settings.max_silence
         self._heard_at = boottime()
-        """When the agent last called a tool, or got the answer."""
+        """When the agent last called a tool, or got a result."""
         self._signal: int | None = None
 
     async def run(self) -> NoReturn:
@@ -91,7 +91,7 @@ class _Session:
         await self._is_over.wait()
         if self._signal is None:
             await asyncio.wait([opening], timeout=OPEN_SECONDS)
-            # What is cancelled in the middle of a claim may be claimed, and there is no time to find out.
+            # A claim cancelled halfway may have succeeded, and there is no time to find out.
             soon_over = [call.task for call in self._calls.values() if not call.waits]
             await asyncio.wait([opening, *soon_over], timeout=FINISH_SECONDS)
         under_way = [opening, talking, watching, *(call.task for call in self._calls.values())]
@@ -102,12 +102,12 @@ class _Session:
         for task in (opening, talking, watching):
             if task.done() and not task.cancelled():
                 task.result()
-        # All that matters is closed. Threads may still wait, for stdin or for a store that does not answer: nobody can
-        # interrupt them, and Python would wait for them.
+        # Everything that matters is closed. Threads may still wait for stdin, or for a store that does not respond;
+        # they cannot be interrupted, and Python would wait for them.
         os._exit(0 if self._signal is None else 128 + self._signal)
 
     async def _open(self) -> None:
-        """So that a set-up that cannot work is told now, and one that cannot work yet is no reason to end."""
+        """Report a setup that cannot work now; one that cannot work yet is not a reason to exit."""
         try:
             await self._connection.store()
         except Unreachable as fault:
@@ -178,12 +178,12 @@ class _Session:
         except Refused as refused:
             refused.request_id = request_id
             return error_line(refused)
-        except Exception as fault:  # noqa: BLE001  # somebody waits for an answer
+        except Exception as fault:  # noqa: BLE001  # a client waits for a reply
             self._tell(f"internal error in {message.method}: {type(fault).__name__}: {fault}")
             return error_line(Refused(INTERNAL_ERROR, "internal error", request_id))
         finally:
             self._under_way -= 1
-            if message.method == "tools/call":  # clients ping and list by themselves
+            if message.method == "tools/call":  # clients ping and list on their own
                 self._heard_at = boottime()
 
     async def _notify(self, method: str, params: dict[str, Any]) -> None:
@@ -195,7 +195,7 @@ class _Session:
         self._is_over.set()
 
     def _tell(self, text: str) -> None:
-        # A client that is gone does not read our remarks either, and there is more to do than that.
+        # A client that is gone does not read our remarks either, and there is more to do.
         with suppress(OSError):
             self._tell_anyone(text)
 
@@ -212,20 +212,20 @@ def _waits(message: Message) -> bool:
 
 
 class Wire:
-    """The two pipes to the client. Whatever else writes to stdout from here on reaches stderr."""
+    """The two pipes to the client. Anything else written to stdout goes to stderr."""
 
     def __init__(self) -> None:
         self.incoming: BinaryIO = sys.stdin.buffer
         self._outgoing = os.fdopen(os.dup(1), "wb")
         os.dup2(2, 1)
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="octostore-mcp")
-        """One thread, because lines go one after the other; not the loop's, because a client may be slow to read."""
+        """One thread, because lines must not interleave; not the loop's, because a client may be slow to read."""
 
     async def send(self, line: bytes) -> None:
         await asyncio.get_running_loop().run_in_executor(self._writer, self._write, line)
 
     async def drain(self) -> None:
-        """Let lines that are being written reach a client that reads."""
+        """Let pending lines reach a client that reads."""
         await asyncio.wait([asyncio.wrap_future(self._writer.submit(int))], timeout=UNWIND_SECONDS)
 
     def _write(self, line: bytes) -> None:

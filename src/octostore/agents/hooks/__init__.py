@@ -1,5 +1,4 @@
-"""What a client's hooks get told and say: its payloads, its form of answers, and what is remembered of its session.
+"""A client's hooks: its payloads, the form of its replies, and what is remembered about its session.
 
-A hook answers at once, whatever the store does. It only looks itself; what is written to the store, a detached child
-writes.
+A hook replies immediately, whatever the store does. It only reads; a detached child writes to the store.
 """

@@ -1,4 +1,4 @@
-"""How each client wants to be told something. What it does not understand, it complains about; so nobody gets more."""
+"""How each client expects hook output. A client complains about what it does not understand, so none gets more."""
 
 import json
 
@@ -24,14 +24,14 @@ def before_compaction(client: ClientName, text: str) -> str | None:
 
 
 def not_yet(client: ClientName, text: str) -> str:
-    """The agent is told this instead of being stopped."""
+    """The agent gets this text instead of being stopped."""
     if client == "cursor":
         return json.dumps({"followup_message": text})
     return json.dumps({"decision": "block", "reason": text})
 
 
 def notice(client: ClientName, text: str, *, is_compaction: bool = False) -> str | None:
-    """For the person at the client. Cursor shows one before a compaction only."""
+    """For the person at the client. Cursor shows it only before a compaction."""
     if client == "cursor":
         return json.dumps({"user_message": text}) if is_compaction else None
     return json.dumps({"systemMessage": text})

@@ -1,4 +1,4 @@
-"""Work that a client must not wait for: done by a process that outlives the hook, for at most half a minute."""
+"""Work a client must not wait for: done by a process that outlives the hook, for at most half a minute."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ _FIRST_OTHER_DESCRIPTOR = 3
 
 
 def in_a_detached_child(act: Callable[[], object]) -> None:
-    """To be called while there is no other thread. What `act` raises is lost with the child."""
+    """Call it while there is no other thread. What `act` raises is lost with the child."""
     child = os.fork()
     if child:
         os.waitpid(child, 0)
@@ -25,7 +25,7 @@ def in_a_detached_child(act: Callable[[], object]) -> None:
 
 
 def _let_go() -> None:
-    """A client waits until nobody has its pipes any more."""
+    """A client waits until nobody has its pipes open."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in range(_FIRST_OTHER_DESCRIPTOR):
         os.dup2(nothing, stream)

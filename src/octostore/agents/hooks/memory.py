@@ -1,4 +1,4 @@
-"""What hooks remember of a client's session, between one process and the next: small files of this user."""
+"""What hooks remember about a client's session, from one process to the next: small files in the user's data folder."""
 
 import fcntl
 import os
@@ -15,16 +15,16 @@ from octostore.stores.opening import chosen_url, make_data_folder, sqlite_path
 from octostore.wire.token_files import write_private_file
 
 KEPT_SECONDS = 7 * 86_400
-"""Sessions end without a word, too."""
+"""Sessions may also end silently."""
 
 
 class Memory(msgspec.Struct):
     life_at: float = 0.0
-    """When the store was last told that the agent is alive."""
+    """When the store last got a keepalive for the agent."""
     reported: list[str] = []
-    """The jobs that the agent was told of when it stopped."""
+    """The jobs the agent was reminded of when it stopped."""
     is_compacted: bool = False
-    """It has to be told again what it holds."""
+    """The agent must be reminded again of what it holds."""
 
     def needs_sign_of_life(self, now: float, every: float) -> bool:
         return not 0 <= now - self.life_at < every
@@ -35,7 +35,7 @@ class SessionLease(SecretFree, msgspec.Struct, frozen=True):
 
 
 class Remembered:
-    """Of one session in one store."""
+    """For one session in one store."""
 
     def __init__(self, url: str | None, session: str) -> None:
         store = sqlite_path(chosen_url(url)) or chosen_url(url) or ""
@@ -47,7 +47,7 @@ class Remembered:
 
     @contextmanager
     def memory(self) -> Iterator[Memory]:
-        """Alone with it for the length of a block: a client may run several hooks at once."""
+        """Exclusive access for the length of a block: a client may run several hooks at the same time."""
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "r+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -58,7 +58,7 @@ class Remembered:
             file.write(msgspec.json.encode(memory))
 
     def lease_id(self) -> str | None:
-        """Of our session, if one was opened."""
+        """For our session, if one was opened."""
         with suppress(OSError, msgspec.MsgspecError):
             return msgspec.json.decode(self._lease_path.read_bytes(), type=SessionLease).lease_id
         return None
@@ -67,7 +67,7 @@ class Remembered:
         write_private_file(self._lease_path, msgspec.json.encode(SessionLease(lease_id)))
 
     def note_that_it_lives(self) -> None:
-        """So that it is not taken for one that ended without a word."""
+        """So that it does not look like one that ended silently."""
         with suppress(OSError):
             os.utime(self._lease_path)
 
@@ -76,7 +76,7 @@ class Remembered:
             path.unlink(missing_ok=True)
 
     def forget_old(self) -> None:
-        """What sessions have left that ended without a word."""
+        """What sessions left behind that ended silently."""
         for path in self.folder.iterdir():
             with suppress(OSError):
                 if time.time() - path.stat().st_mtime > KEPT_SECONDS:

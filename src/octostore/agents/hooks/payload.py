@@ -1,4 +1,4 @@
-"""What a client tells its hooks: one JSON document on stdin. Nothing in it is trusted."""
+"""What a client sends to its hooks: one JSON document on stdin. Nothing in it is trusted."""
 
 import os
 import re
@@ -11,22 +11,22 @@ import msgspec
 
 READ_SECONDS = 1.0
 MAX_BYTES = 32 * 1024 * 1024
-"""What a tool has printed is in there, too."""
+"""It includes tool output."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 ClientName = Literal["claude", "codex", "cursor"]
 
 
 class BadPayload(Exception):
-    """It is not what a client sends; the message says why."""
+    """Not what a client sends; the message says why."""
 
 
 class Payload(msgspec.Struct, frozen=True):
-    """The fields that matter, of any client; any of them may have been left out."""
+    """The fields that matter, from any client; any of them may be missing."""
 
     session_id: Any = None
     conversation_id: Any = None
-    """What Cursor calls a session in all its events but the first and the last."""
+    """Cursor's name for a session in all events but the first and the last."""
     hook_event_name: Any = None
     cursor_version: Any = None
     turn_id: Any = None
@@ -45,7 +45,7 @@ class Payload(msgspec.Struct, frozen=True):
 
     @property
     def session(self) -> str:
-        """Of the client, as a name that a session of ours can have."""
+        """The client's session id, as a valid name for one of our sessions."""
         named = self.conversation_id or self.session_id
         if not isinstance(named, str) or not named:
             raise BadPayload("it names no session")
@@ -53,7 +53,7 @@ class Payload(msgspec.Struct, frozen=True):
 
     @property
     def owner(self) -> str:
-        """What an agent without a name is called: not by how its session's id begins, which often is the time."""
+        """The default name of an agent: not the start of its session's id, which is often the time."""
         return f"agent-{sha256(self.session.encode()).hexdigest()[:8]}"
 
     @property
@@ -62,7 +62,7 @@ class Payload(msgspec.Struct, frozen=True):
 
     @property
     def is_stopping_again(self) -> bool:
-        """Or was interrupted. Whoever stops an agent twice never lets it go."""
+        """Or was interrupted. A hook that stops an agent twice never lets it finish."""
         return bool(self.stop_hook_active or self.loop_count) or self.status not in [None, "completed"]
 
 
@@ -76,7 +76,7 @@ def read_payload(stream: TextIO | None) -> Payload:
 
 
 def _read(descriptor: int) -> bytes:
-    """All there is, from a client that may forget to close its end."""
+    """Everything, from a client that may forget to close its end."""
     deadline, content = time.monotonic() + READ_SECONDS, bytearray()
     while select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))[0]:
         part = os.read(descriptor, 1 << 20)

@@ -1,4 +1,4 @@
-"""The session that stands for a client's, in the store: opened, kept alive and closed by detached children."""
+"""The session in the store that represents a client's: opened, kept alive and closed by detached children."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -11,7 +11,7 @@ from octostore.keeping.leases import KeptLease, KeptLeases
 from octostore.keeping.releasing import release
 
 TTL_SECONDS = 1_800.0
-"""Agents wait for people. A session that has expired is resumed at the next sign of life."""
+"""Agents wait for people. A session that has expired is resumed at the next activity."""
 END_NOTE = "released when the agent's session ended"
 
 
@@ -27,15 +27,15 @@ def keep_session(url: str | None, session: str, owner: str, remembered: Remember
 
 
 def end_session(url: str | None, session: str, owner: str, remembered: Remembered, leases: Sequence[KeptLease]) -> None:
-    """And release these claims, unless another session of the same owner may need them."""
+    """Also release these claims, unless another session of the same owner may need them."""
     lease_id = remembered.lease_id()
     with connect(url) as store:
         if lease_id is not None:
-            with suppress(OctoStoreError):  # it is over, or will be when its TTL has passed
+            with suppress(OctoStoreError):  # it has ended, or will when its TTL passes
                 store.close_session(session, lease_id=lease_id)
         if not any(one.agent == owner for one in store.list_sessions(status="open")):
             for lease in leases:
-                with suppress(OctoStoreError):  # the same
+                with suppress(OctoStoreError):  # likewise
                     release(store, KeptLeases.of_store(url), lease, note=END_NOTE)
     remembered.forget()
 

@@ -1,6 +1,6 @@
-"""A block of ours at the end of somebody else's text, between two marks.
+"""A marked block of our text at the end of someone else's file.
 
-How it ends tells what the text was like before: with a line break where the text had one, without where it had none.
+Its ending records what the text was like before: with a line break if the text had one, without if it had none.
 """
 
 import re
@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 VERSION = 1
-"""Of what is between the marks. One more whenever that changes."""
+"""Of the text between the marks. Increase it whenever that changes."""
 
 
 def end_of_line_in(text: str) -> str:
@@ -22,21 +22,21 @@ class Block(msgspec.Struct, frozen=True):
 
     def text(self, end_of_line: str = "\n") -> str:
         if self.comment == "toml":
-            # On the table's last line: programs that add tables at the end would put them before a line of its own.
+            # On the table's last line: programs that append tables would put them before a separate line.
             marked = (f"# octostore:begin v{VERSION}", *self.lines[:-1], f"{self.lines[-1]}  # octostore:end")
         else:
             marked = (f"<!-- octostore:begin v{VERSION} -->", *self.lines, "<!-- octostore:end -->")
         return end_of_line.join(marked)
 
     def find(self, text: str) -> re.Match[str] | None:
-        """Of this or another version. A mark whose other one is missing is no part of it."""
+        """Of any version. A mark without its counterpart is not part of it."""
         before, behind = ("# ", "") if self.comment == "toml" else ("<!-- ", " -->")
         begin, end = rf"^{before}octostore:begin v\d+{behind}\r?$", rf"{before}octostore:end{behind}(?=\r?$)"
         pattern = rf"{begin}(?:(?!{begin}).)*?{end}"
         return re.search(pattern, text, re.DOTALL | re.MULTILINE)
 
     def put(self, text: str) -> str:
-        """With the block as it is now; at the end, if it is new."""
+        """With the current block; at the end, if it is new."""
         found = self.find(text)
         if found:
             end_of_line = end_of_line_in(found.group())
@@ -62,18 +62,18 @@ class Block(msgspec.Struct, frozen=True):
         if not behind:
             return before.removesuffix(end_of_line * 2)
         rest = before.removesuffix(end_of_line)
-        # Where the empty line is gone, the line before ends with this line break.
+        # If the empty line is gone, the line before ends with this line break.
         return (rest if rest.endswith("\n") else before) + behind.removeprefix(end_of_line)
 
     def _added(self, block: str) -> list[str]:
-        """What somebody has written between the marks. Of an earlier version that cannot be told from what we wrote."""
+        """What someone else wrote between the marks. In an earlier version's block, that is unknown."""
         first, *inside = block.splitlines()
         if self.comment == "toml" or first != self.text().splitlines()[0]:
             return []
         return [line for line in inside[:-1] if line.strip() and line not in self.lines]
 
     def is_all(self, text: str) -> bool:
-        """Whether that is what is written where there was no file."""
+        """Whether that is what we write if there is no file."""
         found = self.find(text)
         if found is None or self._added(found.group()):
             return False

@@ -14,12 +14,12 @@ from octostore.agents.setup.parts import JsonPart, MarkdownPart, Part, TomlPart,
 
 MCP_SERVER = {"command": "octostore", "args": ["mcp"]}
 FORWARDED = ("OCTOSTORE_URL", "OCTOSTORE_TOKEN", "OCTOSTORE_TOKEN_FILE", "OCTOSTORE_OWNER", "OCTOSTORE_HOME")
-"""Codex starts MCP servers with few variables besides those that it is told to pass on."""
+"""Codex starts MCP servers with few variables besides those it is configured to pass on."""
 
-# Codex asks its user to trust a hook again whenever its definition changes, so these should not.
+# Codex asks its user to trust a hook again whenever its definition changes, so keep these stable.
 HOOK_LINE = "command -v octostore >/dev/null 2>&1 || exit 0; octostore hook {event}"
 _OUR_LINE = re.compile(re.escape(HOOK_LINE).replace(re.escape("octostore hook {event}"), r"[\w-]+ hook [a-z-]+"))
-"""The same of an earlier version, and nothing else: people write hooks about octostore, too."""
+"""An earlier version of our line, and nothing else: people write their own hooks about octostore too."""
 HOOK_SECONDS = 5
 LAST_HOOK_SECONDS = 3
 """At a session's end, Codex allows no more."""
@@ -30,7 +30,7 @@ EVENTS = {
     "stop": "Stop",
     "session-end": "SessionEnd",
 }
-"""Ours, and what Claude Code and Codex call them. Cursor begins its names with a small letter."""
+"""Our events, and their names in Claude Code and Codex. Cursor's names start with a lower-case letter."""
 
 AGENTS_BLOCK = Block(
     comment="markdown",
@@ -50,7 +50,7 @@ class Client(msgspec.Struct, frozen=True):
     name: str
     title: str
     parts: Callable[[bool], list[Part]]
-    """In a folder, or (given true) for all that a user does; paths begin in the folder, or in the user's home."""
+    """For a folder, or (if true) for everything a user does; paths start at the folder, or at the user's home."""
     next_step: str
     """What is left for a person to do."""
 
@@ -149,5 +149,5 @@ CLIENTS = {
 
 
 def generic_parts() -> list[Part]:
-    """For a client that we do not know, to be pasted: most read this form of MCP servers, and AGENTS.md."""
+    """To paste into an unknown client: most read this form of MCP servers, and AGENTS.md."""
     return [JsonPart("your client's MCP settings", "the MCP server", (_mcp_entry(),)), _agents_part()]

@@ -1,4 +1,4 @@
-"""Files of others: read only if they can be written safely, and written in one step."""
+"""Other people's files: read only if they can be written safely, and written atomically."""
 
 import os
 import stat
@@ -14,7 +14,7 @@ BOM = "\ufeff"
 
 
 def read_safely(path: Path, base: Path) -> str | None:
-    """The text, or None if there is no file. Raises `Unsafe` where it could not be written afterwards."""
+    """The text, or None if there is no file. Raises `Unsafe` if it could not be written afterwards."""
     real = Path(os.path.realpath(path))
     if not real.is_relative_to(os.path.realpath(base)):
         raise Unsafe(f"a symbolic link leads to {real}, which is not in {base}; edit that file by hand")
@@ -43,12 +43,12 @@ def _status(path: Path) -> os.stat_result | None:
 
 
 def _first_that_exists(path: Path) -> Path:
-    """The file itself, or the innermost folder that would have it."""
+    """The file itself, or the innermost existing folder above it."""
     return next(place for place in (path, *path.parents) if place.exists())
 
 
 def _check_writable(path: Path, bit: int) -> None:
-    # The mode counts for root as well: somebody meant it.
+    # The mode counts for root as well: someone set it on purpose.
     if not path.stat().st_mode & bit or not os.access(path, os.W_OK):
         raise Unsafe(f"{path} is read-only; run: chmod u+w {path}")
 
@@ -68,7 +68,7 @@ def write_in_one_step(path: Path, text: str) -> None:
     real.parent.mkdir(parents=True, exist_ok=True)
     mode = stat.S_IMODE(real.stat().st_mode) if real.exists() else None
     temporary = real.with_name(f".{real.name}.{os.getpid()}")
-    new = temporary.open("xb")  # only from here on is it ours to delete
+    new = temporary.open("xb")  # only after this is it ours to delete
     try:
         with new as file:
             if mode is not None:
@@ -83,7 +83,7 @@ def write_in_one_step(path: Path, text: str) -> None:
 
 
 def delete(path: Path, base: Path) -> None:
-    """With the folders that have nothing else in them."""
+    """Along with folders that are empty afterwards."""
     path.unlink(missing_ok=True)
     with suppress(OSError):  # something is left in it
         for folder in path.parents:

@@ -1,10 +1,10 @@
-"""Put entries into a JSON document and take them out again, so that its bytes are as before.
+"""Add entries to a JSON document and remove them again, restoring its bytes exactly.
 
-An entry becomes the first child of its container, right behind the opening bracket: what was there stays in one piece
-behind it. How it is set apart tells later what was there before:
+An entry becomes the first child of its container, right after the opening bracket: everything else stays in one piece
+after it. Its spacing records what was there before:
 
-- a container that was empty keeps nothing between its bracket and our entry: `{"octostore": …}`
-- a container that was not there has room inside its brackets, and goes with its last entry.
+- a container that was empty has nothing between its bracket and our entry: `{"octostore": …}`
+- a container that did not exist has space inside its brackets, and is removed with its last entry.
 """
 
 import json
@@ -26,7 +26,7 @@ class Entry(msgspec.Struct, frozen=True):
     """The keys that lead to its container."""
     value: Any
     is_ours: Callable[[Any], bool]
-    """Whether a value that is there is ours, of this or an earlier version."""
+    """Whether an existing value is ours, of this or an earlier version."""
     key: str | None = None
 
 
@@ -35,7 +35,7 @@ class Misfit(Exception):
 
 
 def put_all(text: str, entries: Sequence[Entry]) -> str:
-    """With every entry up to date; unchanged if they are. Raises `Misfit`, or `Unreadable` of the parser."""
+    """With every entry up to date; unchanged if they are. Raises `Misfit`, or the parser's `Unreadable`."""
     for entry in reversed(entries):
         text = _put(text, entry)
     return text
@@ -58,7 +58,7 @@ def has_any(text: str, entries: Sequence[Entry]) -> bool:
 
 
 def written_from_scratch(entries: Sequence[Entry], around: dict[str, Any]) -> str:
-    """A document of nothing else, but for what has to be around them."""
+    """A document of nothing but the entries and their containers."""
     document: dict[str, Any] = json.loads(json.dumps(around))
     for entry in entries:
         container: Any = document
@@ -71,7 +71,7 @@ def written_from_scratch(entries: Sequence[Entry], around: dict[str, Any]) -> st
     return json.dumps(document, indent=DEFAULT_INDENT, ensure_ascii=False)
 
 
-# Putting in
+# Adding
 
 
 def _put(text: str, entry: Entry) -> str:
@@ -83,7 +83,7 @@ def _put(text: str, entry: Entry) -> str:
         return _inserted(text, container, _nested(missing[1:], entry), missing[0], len(entry.path) - len(missing))
     theirs = container.child(entry.key) if entry.key is not None else None
     if theirs is not None and not entry.is_ours(theirs.value):
-        return text  # somebody has chosen their own; that is not ours to change
+        return text  # someone has chosen their own value; leave it
     ours = list(_ours(root, entry))
     if not ours:
         return _inserted(text, container, entry.value, entry.key, len(entry.path))
@@ -95,7 +95,7 @@ def _put(text: str, entry: Entry) -> str:
 
 
 def _walk(root: Node, entry: Entry) -> tuple[Node, tuple[str, ...]]:
-    """The innermost container that is there, and the keys that are missing in it."""
+    """The innermost existing container, and the keys that are missing in it."""
     node = root
     for depth, step in enumerate(entry.path):
         found = node.child(step)
@@ -119,7 +119,7 @@ def _ours(root: Node, entry: Entry) -> Iterator[Child]:
 
 
 def _contains(found: Any, wanted: Any) -> bool:
-    """Whether it is as it should be; a member may have more, such as an `env` that somebody added."""
+    """Whether it is up to date; a member may have more, like an `env` that someone added."""
     if isinstance(found, dict) and isinstance(wanted, dict):
         return found | wanted == found
     return bool(found == wanted)
@@ -142,7 +142,7 @@ def _inserted(text: str, container: Node, value: Any, key: str | None, depth: in
 
 
 def _gap(text: str, container: Node) -> str:
-    """What sets the first child apart from the bracket."""
+    """The space between the bracket and the first child."""
     inside = text[container.start + 1 : _first(container).start]
     if "\n" in inside:
         return end_of_line_in(text) + _margin_of(text, container)
@@ -150,7 +150,7 @@ def _gap(text: str, container: Node) -> str:
 
 
 def _rendered(text: str, value: Any, container: Node, depth: int) -> str:
-    """As the text around it is laid out."""
+    """In the layout of the surrounding text."""
     if container.children and not _is_laid_out(text, container):
         return _on_one_line(value)
     indent, end_of_line = _indent_of(text), end_of_line_in(text)
@@ -160,7 +160,7 @@ def _rendered(text: str, value: Any, container: Node, depth: int) -> str:
 
 
 def _on_one_line(value: Any) -> str:
-    """With room inside the brackets, as a sign that a container was not there before."""
+    """With space inside the brackets, to mark a container that did not exist before."""
     if isinstance(value, dict):
         return f"{{ {', '.join(f'{json.dumps(key)}: {_on_one_line(one)}' for key, one in value.items())} }}"
     if isinstance(value, list):
@@ -173,7 +173,7 @@ def _is_laid_out(text: str, container: Node) -> bool:
 
 
 def _margin_of(text: str, container: Node) -> str:
-    """What is left of its first child, on the same line."""
+    """What precedes its first child on the same line."""
     line = text[text.rfind("\n", 0, _first(container).start) + 1 : _first(container).start]
     return line if line.isspace() else ""
 
@@ -187,11 +187,11 @@ def _indent_of(text: str) -> str:
     return (_margin_of(text, root) if root.children else "") or DEFAULT_INDENT
 
 
-# Taking out
+# Removing
 
 
 def _take(text: str, entry: Entry) -> str | None:
-    """Without the first of ours, and the containers that were made for it."""
+    """Without our first entry, and the containers created for it."""
     root = parse(text)
     containers = [root]
     for step in entry.path:
@@ -206,7 +206,7 @@ def _take(text: str, entry: Entry) -> str | None:
 
 
 def _is_made_for(text: str, container: Node, child: Child) -> bool:
-    """Whether the container was not there before, and has nothing else in it."""
+    """Whether the container did not exist before, and has nothing else in it."""
     before, behind = text[container.start + 1 : child.start], text[child.end : container.end - 1]
     return len(container.children or []) == 1 and before != "" and _is_space(before) and _is_space(behind)
 
@@ -221,8 +221,8 @@ def _without(text: str, container: Node, child: Child) -> str:
     comma_before = after_blank(text, children[at - 1].end) if at else container.start
     start = comma_before + 1
     if not _is_space(text[start : child.start]):
-        start = child.start  # a comment is before it, and may need its line break
-    if end == child.end:  # it is the last one, and the comma before it goes, too
+        start = child.start  # a comment precedes it, and may need its line break
+    if end == child.end:  # the last one: the comma before it goes too
         return text[:comma_before] + text[comma_before + 1 : start] + text[end:]
     return text[:start] + text[end:]
 

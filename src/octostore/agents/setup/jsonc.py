@@ -1,6 +1,6 @@
-"""JSON as people write it, with comments and trailing commas, and where in the text each value stands.
+"""JSON as people write it, with comments and trailing commas, and the position of each value in the text.
 
-Editors change single spans of the text, so everything else keeps its bytes.
+Edits replace single spans of the text, so everything else keeps its bytes.
 """
 
 import json
@@ -21,7 +21,7 @@ class Unreadable(Exception):
 
 
 class Node(msgspec.Struct):
-    """A value and where it stands: `text[start:end]`."""
+    """A value and its position: `text[start:end]`."""
 
     start: int
     end: int = 0
@@ -44,7 +44,7 @@ class Node(msgspec.Struct):
 
 class Child(msgspec.Struct):
     start: int
-    """Of its key, in an object."""
+    """Its key's, in an object."""
     node: Node
     key: str | None = None
 
@@ -55,12 +55,12 @@ class Child(msgspec.Struct):
 
 @lru_cache(maxsize=4)
 def parse(text: str) -> Node:
-    """Kept for a while, because most edits look at the same text more than once. Nobody changes a node."""
+    """Cached, because most edits parse the same text more than once. Nodes are never modified."""
     return _Parser(text).document()
 
 
 def after_blank(text: str, place: int) -> int:
-    """Where the next token begins, behind white space and comments."""
+    """Where the next token begins, after white space and comments."""
     found = _BLANK.match(text, place)
     return found.end() if found else place
 
@@ -92,7 +92,7 @@ class _Parser:
             self._fail("expected a value")
         try:
             scalar = json.loads(found.group())
-        except ValueError:  # Python reads no more than some thousand digits
+        except ValueError:  # Python converts only a few thousand digits
             self._fail("a number is too long")
         self._place = found.end()
         return Node(start, self._place, scalar=scalar)

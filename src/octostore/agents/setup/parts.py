@@ -1,4 +1,4 @@
-"""What belongs in one file of a client, and how it gets there. Text in, text out; None is a file that is not there."""
+"""What belongs in one file of a client, and how to put it there. Text in, text out; None means there is no file."""
 
 import tomllib
 from collections.abc import Callable
@@ -13,12 +13,12 @@ from octostore.agents.setup.jsonc import Unreadable
 T = TypeVar("T")
 SKILL_MARK = "Written by `octostore setup`"
 WHITE = " \t\r\n"
-"""What JSON calls white space."""
+"""JSON's white space."""
 MCP_TABLE, MCP_NAME = "mcp_servers", "octostore"
 
 
 class Unsafe(Exception):
-    """The file cannot be edited without a risk for what is in it; the message says why."""
+    """The file cannot be edited without risking its contents; the message says why."""
 
 
 class Part(Protocol):
@@ -30,7 +30,7 @@ class Part(Protocol):
         """For people to read."""
 
     def has(self, text: str) -> bool:
-        """Whether something of ours is in it, of any version."""
+        """Whether it contains something we wrote, of any version."""
 
     def put(self, text: str | None) -> str | None: ...
 
@@ -45,7 +45,7 @@ class JsonPart(msgspec.Struct, frozen=True):
     what: str
     entries: tuple[Entry, ...]
     around: dict[str, Any] = {}
-    """What the client wants besides in a file that is only ours."""
+    """What else the client expects in a file that is only ours."""
 
     def has(self, text: str) -> bool:
         return not _is_blank(text) and _safely(has_any, text, self.entries)
@@ -63,7 +63,7 @@ class JsonPart(msgspec.Struct, frozen=True):
     def take(self, text: str) -> str | None:
         if not self.has(text):
             return text
-        text = put_all(text, self.entries)  # what an earlier version wrote may be laid out in another way
+        text = put_all(text, self.entries)  # an earlier version may have laid it out differently
         rest = take_all(text, self.entries)
         if rest is not None and text.strip(WHITE).replace("\r\n", "\n") != self.paste():
             return rest
@@ -100,7 +100,7 @@ class MarkdownPart(msgspec.Struct, frozen=True):
         if text is None:
             return None if self.only_if_there else self.block.text() + "\n"
         if self.only_if_there and set(self.block.lines) <= set(self.block.take(text).splitlines()):
-            return text  # somebody wrote the same
+            return text  # someone wrote the same
         return self.block.put(text)
 
     def take(self, text: str) -> str | None:
@@ -111,7 +111,7 @@ class MarkdownPart(msgspec.Struct, frozen=True):
 
 
 class TomlPart(msgspec.Struct, frozen=True):
-    """The table of an MCP server, in a file of Codex."""
+    """The table of an MCP server, in Codex's settings."""
 
     path: str
     what: str
@@ -124,7 +124,7 @@ class TomlPart(msgspec.Struct, frozen=True):
         if text is None:
             return self.block.text() + "\n"
         if MCP_NAME in _read(self.block.take(text)).get(MCP_TABLE, {}):
-            return text  # somebody has chosen their own
+            return text  # someone has chosen their own
         changed = self.block.put(text)
         self._check(_read(self.block.take(text)), changed)
         return changed
@@ -139,7 +139,7 @@ class TomlPart(msgspec.Struct, frozen=True):
         return rest
 
     def _check(self, without: dict[str, Any], text: str) -> None:
-        """That it is just our table that makes the difference."""
+        """Check that our table is the only difference."""
         ours = tomllib.loads("\n".join(self.block.lines))[MCP_TABLE]
         found = _read(text)
         if without | {MCP_TABLE: {**without.get(MCP_TABLE, {}), **found.get(MCP_TABLE, {})}} != found or (

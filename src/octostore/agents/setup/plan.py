@@ -1,4 +1,4 @@
-"""What a set-up changes: everything is looked at first, and then all is written, or nothing."""
+"""What a setup changes: check everything first, then write all of it, or nothing."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ Edit = Callable[["Scope", Part, str | None], str | None]
 
 
 class Change(msgspec.Struct, frozen=True):
-    """Of one file; None is one that is not there."""
+    """To one file; None is a file that does not exist."""
 
     path: Path
     what: str
@@ -41,11 +41,11 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class CannotEdit(InvalidInput):
-    """At least one file cannot be edited safely, and so none was."""
+    """At least one file cannot be edited safely, so none was."""
 
     def __init__(self, problems: list[Problem]) -> None:
-        told = "; ".join(f"{problem.path} ({problem.why})" for problem in problems)
-        super().__init__("setup", f"changed nothing: it cannot safely edit {told}")
+        unsafe = "; ".join(f"{problem.path} ({problem.why})" for problem in problems)
+        super().__init__("setup", f"changed nothing: it cannot safely edit {unsafe}")
         self.problems = problems
 
 
@@ -63,7 +63,7 @@ class Scope(msgspec.Struct, frozen=True):
         return self.base / part.path
 
     def root(self, path: Path) -> Path:
-        """What must not be left, and is not deleted."""
+        """What must not stay, and is not deleted."""
         return self.base if path.is_relative_to(self.base) else path.parent
 
 
@@ -76,7 +76,7 @@ def removed(scope: Scope) -> list[Change]:
 
 
 def status_of(scope: Scope) -> tuple[Status, list[tuple[Change, Status]]]:
-    """As a whole, and of each file."""
+    """Overall, and per file."""
     looked_at = [(part, change, _status(part, change)) for part, change in _looked_at(scope, _put)]
     found = [(change, status) for _, change, status in looked_at if change.after is not None]
     if all(status == "current" for _, status in found):
@@ -129,7 +129,7 @@ def _looked_at(scope: Scope, edit: Edit) -> Iterator[tuple[Part, Change]]:
         path = scope.path(part)
         real = os.path.realpath(path)
         if real in seen:
-            continue  # such as a CLAUDE.md that is a link to AGENTS.md
+            continue  # for example a CLAUDE.md that links to AGENTS.md
         seen.add(real)
         try:
             before = read_safely(path, scope.root(path))
@@ -156,7 +156,7 @@ def _carried_out(scope: Scope, changes: list[Change]) -> list[Change]:
                 done.append(change)
         except (OSError, Unsafe) as error:
             for earlier in reversed(done):
-                with suppress(Unsafe):  # somebody has changed it meanwhile, and that stays
+                with suppress(Unsafe):  # someone has changed it meanwhile, and that stays
                     _write(scope, earlier.path, earlier.after, earlier.before)
             why = error.strerror if isinstance(error, OSError) else error
             raise InvalidInput("setup", f"changed nothing: {change.path} cannot be written: {why}") from error
@@ -164,12 +164,12 @@ def _carried_out(scope: Scope, changes: list[Change]) -> list[Change]:
 
 
 def _write(scope: Scope, path: Path, before: str | None, after: str | None) -> bool:
-    """Whether there was anything to do. Raises `Unsafe` if the file is not what it was when it was looked at."""
+    """Whether there was anything to do. Raises `Unsafe` if the file has changed since it was checked."""
     if after == before:
         return False
     found = read_safely(path, scope.root(path))
     if found == after:
-        return False  # somebody sets up the same at the same time
+        return False  # another process is doing the same setup
     if found != before:
         raise Unsafe("it was changed just now; run this again")
     if after is None:

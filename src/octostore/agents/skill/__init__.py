@@ -1,4 +1,4 @@
-"""The skill: what an agent reads about OctoStore, as files of the package."""
+"""The skill: what an agent reads about OctoStore, as files in the package."""
 
 from importlib.resources import files
 

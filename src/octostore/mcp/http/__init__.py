@@ -1,1 +1,1 @@
-"""The tools at `/mcp` of a server: nothing is kept in the process, so any server on the same store can answer."""
+"""The tools at a server's `/mcp`: the process keeps nothing, so any server on the same store can respond."""

@@ -1,4 +1,4 @@
-"""What the tools answer over HTTP, where it differs: the handle, and when the claim or session ends."""
+"""Tool results over HTTP, where they differ: the handle, and when the claim or session expires."""
 
 from typing import Literal
 
@@ -10,7 +10,7 @@ from octostore.mcp import answers as a
 
 
 class ClaimedByHandle(a.Claimed, tag="claimed", kw_only=True):
-    """Yours until `expires_at`, which every call with the `handle` puts off by `ttl` seconds."""
+    """Yours until `expires_at`; every call with the `handle` extends it by `ttl` seconds."""
 
     handle: str
     expires_at: Moment | None
@@ -21,14 +21,14 @@ def claimed_by_handle(reply: ClaimReply, handle: str) -> ClaimedByHandle:
     return ClaimedByHandle(**msgspec.structs.asdict(claimed), handle=handle, expires_at=reply.expires_at)
 
 
-class TaskAtHandByHandle(a.TaskAtHand, tag="held", kw_only=True):
-    """With the `handle` of the task, for an agent that has lost it."""
+class HasTaskByHandle(a.HasTask, tag="held", kw_only=True):
+    """With the task's `handle`, for an agent that has lost it."""
 
     handle: str
 
 
-def at_hand_by_handle(reply: ClaimReply, handle: str) -> TaskAtHandByHandle:
-    return TaskAtHandByHandle(**msgspec.structs.asdict(a.at_hand_answer(reply)), handle=handle)
+def has_task_by_handle(reply: ClaimReply, handle: str) -> HasTaskByHandle:
+    return HasTaskByHandle(**msgspec.structs.asdict(a.has_task_answer(reply)), handle=handle)
 
 
 class SavedCheckpoint(a.Checkpointed, kw_only=True):
@@ -36,7 +36,7 @@ class SavedCheckpoint(a.Checkpointed, kw_only=True):
 
 
 class ClaimState(msgspec.Struct, kw_only=True):
-    """`lost`: it is no longer yours, for the reason that `why` gives, and `holder` is who has it now."""
+    """`lost`: it is no longer yours (`why` says why), and `holder` is who has it now."""
 
     handle: str
     job_id: str
@@ -46,12 +46,12 @@ class ClaimState(msgspec.Struct, kw_only=True):
     holder: JobOwner | None = None
 
 
-class LookedAt(msgspec.Struct, kw_only=True):
+class CheckedClaims(msgspec.Struct, kw_only=True):
     claims: list[ClaimState]
 
 
 class OpenedByHandle(a.Opened, kw_only=True):
-    """`handles` are those of the claims that came with the session, by their job."""
+    """`handles`, by job, are for the claims that came with the session."""
 
     handle: str
     expires_at: Moment

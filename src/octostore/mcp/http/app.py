@@ -1,4 +1,4 @@
-"""MCP over HTTP, without state: a message comes, and its answer goes back as one JSON document."""
+"""MCP over HTTP, without state: a message arrives, and its reply is one JSON document."""
 
 from functools import cache
 from typing import Any
@@ -21,7 +21,7 @@ ACCEPTED = 202
 
 
 class AgentOfToken:
-    """The agent behind one request, as far as its token tells."""
+    """The agent behind one request, as far as its token identifies it."""
 
     def __init__(self, call: Call) -> None:
         self.port = ServedPort(call)
@@ -37,7 +37,7 @@ class AgentOfToken:
 
 
 class HttpTools:
-    """What a server has at `/mcp`."""
+    """A server's `/mcp`."""
 
     async def answer(self, call: Call) -> Response:
         agent = AgentOfToken(call)
@@ -58,7 +58,7 @@ class HttpTools:
             result = await _protocol_for(call.principal.scopes).answer(message, agent, _drop)
         except Refused as refused:
             refused.request_id = message.request_id
-            # To clients of the versions with a handshake, a 404 says that their session is over.
+            # To clients of versions with a handshake, a 404 means that their session has ended.
             return error_answer(refused, OK if version_of(message) is None else None)
         return Response({"jsonrpc": "2.0", "id": message.request_id, "result": result})
 
@@ -73,4 +73,4 @@ def _tell(problem: str) -> None:
 
 
 async def _drop(_method: str, _params: dict[str, Any]) -> None:
-    """An answer in one piece has no room for notifications."""
+    """A single document has no room for notifications."""

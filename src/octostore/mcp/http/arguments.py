@@ -1,4 +1,4 @@
-"""What the tools take over HTTP, where it differs: a handle names a claim or session, which lives by its TTL."""
+"""The tools' arguments over HTTP, where they differ: a handle names a claim or session, which lives by its TTL."""
 
 from typing import Annotated, ClassVar, TypeAlias
 
@@ -15,7 +15,7 @@ HANDLES_MAX = 100
 Handle: TypeAlias = Annotated[str, Meta(description="From the answer to your claim.", max_length=HANDLE_LETTERS)]
 SessionHandle: TypeAlias = Annotated[str, Meta(description="From open_session.", max_length=HANDLE_LETTERS)]
 Ttl: TypeAlias = Annotated[
-    f.Ttl, Meta(description="Seconds until it ends, counted from your last call with its handle.")
+    f.Ttl, Meta(description="Seconds until it expires, counted from your last call with its handle.")
 ]
 Wait: TypeAlias = Annotated[
     float,
@@ -47,7 +47,7 @@ class ClaimNext(g.ClaimNext, kw_only=True):
 
 
 class ByHandle(g.Arguments):
-    """A claim of the agent."""
+    """A claim of the agent's."""
 
     handle: Handle
 
@@ -83,7 +83,7 @@ class OpenSession(g.OpenSession, kw_only=True):
 
 
 class BySessionHandle(g.Arguments):
-    """A session of the agent."""
+    """A session of the agent's."""
 
     handle: SessionHandle
 

@@ -1,4 +1,4 @@
-"""The claims that an agent names in one request. Whatever it does with one is a sign of life."""
+"""The claims an agent names in one request. Any call about a claim is a heartbeat."""
 
 from collections.abc import Sequence
 from typing import Any, cast
@@ -13,7 +13,7 @@ from octostore.core.questions import FindLease
 from octostore.core.replies import CheckpointReply, ClaimReply, FoundLease, HeartbeatReply, JobOwner, ReleaseReply
 from octostore.mcp import texts
 from octostore.mcp.answers import MyClaim
-from octostore.mcp.http.answers import at_hand_by_handle, claimed_by_handle
+from octostore.mcp.http.answers import claimed_by_handle, has_task_by_handle
 from octostore.mcp.http.arguments import ByHandle
 from octostore.mcp.http.handles import Handle, Seals
 from octostore.mcp.http.port import ServedPort
@@ -27,9 +27,9 @@ class HandledClaim:
     def __init__(self, port: ServedPort, handle: Handle, found: FoundLease) -> None:
         self.job_id = handle.name
         self.beat: HeartbeatReply | None = None
-        """What the store said to the last sign of life."""
+        """The store's reply to the last heartbeat."""
         self._port = port
-        # A claim that was forgotten is over. The store says so to a lease that never was, too, and who has the job now.
+        # A forgotten claim has ended. For a lease that never existed, the store says so too, and who has the job now.
         lease_id = found.lease_id or new_lease_id()
         self._named: dict[str, Any] = {
             "job_id": handle.name,
@@ -59,7 +59,7 @@ class HandledClaim:
         return reply
 
     async def _do(self, commands: Sequence[Command[Any]]) -> list[Any]:
-        """In one transaction with the signs of life that it needs besides."""
+        """In one transaction, with the heartbeats it also needs."""
         answers = (await self._port.execute_all([*self._signs, *commands]))[len(self._signs) :]
         for answer in answers:
             if isinstance(answer, Exception):
@@ -75,7 +75,7 @@ class HandledClaims:
         self._found: list[HandledClaim] = []
 
     def check_room(self) -> None:
-        """The store knows how many the principal may have."""
+        """The store knows the principal's limit."""
 
     async def keep(self, _store: AsyncOctoStore, reply: ClaimReply, _asked_at: float) -> msgspec.Struct:
         return claimed_by_handle(reply, self.handle_of(reply.job_id or "", reply.fencing_token or 0))
@@ -87,12 +87,12 @@ class HandledClaims:
         return await self.named(cast("ByHandle", named).handle)
 
     def check(self, handles: Sequence[str]) -> None:
-        """Raises for any that is not one of the agent's, before anything is done with the others."""
+        """Raises for any handle that is not the agent's, before anything is done with the others."""
         for text in handles:
             self._seals.check(text)
 
     async def named(self, text: str) -> HandledClaim:
-        """Whether the claim is still alive, the store says with the first write."""
+        """The store says with the first write whether the claim is still alive."""
         handle = self._seals.check(text)
         found = await self._call.services.store.ask(FindLease(job_id=handle.name, fencing_token=handle.fencing_token))
         claim = HandledClaim(self._port, handle, found)
@@ -100,20 +100,20 @@ class HandledClaims:
         return claim
 
     def count(self, number: int) -> None:
-        """One request renews so many, and counts as so many. Raises `Unreachable` if that is too fast."""
+        """A request that renews this many claims counts as this many. Raises `Unreachable` if that is too fast."""
         pause_ms = self._call.services.rates.take(self._call.principal.name, number, taken=1)
         if pause_ms:
             raise error_from_failure(too_fast(pause_ms).failure)
 
-    def at_hand(self, reply: ClaimReply) -> msgspec.Struct:
-        return at_hand_by_handle(reply, self.handle_of(reply.job_id or "", reply.fencing_token or 0))
+    def has_task(self, reply: ClaimReply) -> msgspec.Struct:
+        return has_task_by_handle(reply, self.handle_of(reply.job_id or "", reply.fencing_token or 0))
 
     def has(self, _seen: ClaimReply | JobOwner) -> bool:
         """Nothing is kept here."""
         return False
 
     async def views(self, _store: AsyncOctoStore) -> list[MyClaim]:
-        """Which claims of a principal are this agent's, only the agent knows."""
+        """Only the agent knows which of its principal's claims are its own."""
         return []
 
     def notices(self) -> list[str]:

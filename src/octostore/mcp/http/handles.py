@@ -1,8 +1,8 @@
-"""Handles: how an agent names a claim or a session to whichever server it calls. The lease stays in the store.
+"""Handles: how an agent names a claim or session to whichever server it calls. The lease stays in the store.
 
-`NAME~MARK~SEAL`. The mark tells this claim or session from all others of that name: a claim's is its fencing token. The
-seal says that a server on this store gave the handle to this principal, so nobody can make one up, and a stolen one is
-of no use with another token.
+`NAME~MARK~SEAL`. The mark identifies this claim or session among all with that name: for a claim, its fencing token.
+The seal proves that a server on this store issued the handle to this principal, so nobody can forge one, and a stolen
+one does not work with another token.
 """
 
 from hmac import compare_digest
@@ -13,7 +13,7 @@ from octostore.core.limits import JSON_INTEGER_MAX
 from octostore.server.calls import Call
 
 BETWEEN = "~"
-"""Not in any name."""
+"""Not allowed in names."""
 
 
 class Handle(NamedTuple):
@@ -26,7 +26,7 @@ class Handle(NamedTuple):
 
     @property
     def fencing_token(self) -> int:
-        """Of a claim."""
+        """For a claim."""
         is_number = self.mark.isascii() and self.mark.isdecimal() and len(self.mark) <= len(str(JSON_INTEGER_MAX))
         if not is_number or not 0 < int(self.mark) <= JSON_INTEGER_MAX:
             raise _unreadable(str(self))
@@ -34,7 +34,7 @@ class Handle(NamedTuple):
 
 
 class Seals:
-    """Of the principal behind a request. `kind` tells claims and sessions apart."""
+    """For the principal behind a request. `kind` separates claims from sessions."""
 
     def __init__(self, call: Call, kind: str) -> None:
         self._call = call
@@ -44,14 +44,14 @@ class Seals:
         return Handle(name, mark, self._call.services.seal("handle", self._kind, self._call.principal.name, name, mark))
 
     def check(self, text: str) -> Handle:
-        """Raises `NotAllowed` for a handle that was given to somebody else, or to nobody."""
+        """Raises `NotAllowed` for a handle that was issued to someone else, or to nobody."""
         parts = text.split(BETWEEN)
         if len(parts) != len(Handle._fields):
             raise _unreadable(text)
         handle = Handle(*parts)
         if not compare_digest(self.give(handle.name, handle.mark).seal.encode(), handle.seal.encode()):
             whose = f"this handle of the {self._kind} {handle.name!r}"
-            raise NotAllowed(f"{whose} was not given to you: it works only with the same token")
+            raise NotAllowed(f"{whose} was not issued to you: it works only with the same token")
         return handle
 
 

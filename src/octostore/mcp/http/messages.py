@@ -1,4 +1,4 @@
-"""What HTTP adds to messages of MCP: headers that repeat what the body says, and a status for each error."""
+"""What HTTP adds to MCP messages: headers that repeat parts of the body, and a status for each error."""
 
 import base64
 import binascii
@@ -31,18 +31,18 @@ STATUSES = {
     METHOD_NOT_FOUND: 404,
 }
 DOCUMENTS_AT = 4
-"""How far down in a message the documents are, which may be as deep as anywhere else."""
+"""How deep in a message its documents start; they may be as deeply nested as anywhere else."""
 _AS_BASE64 = re.compile(r"=\?base64\?(.*)\?=")
 
 
 def read_message(request: Request, body: bytes) -> Message | None:
-    """None for what needs no answer. Raises `Refused`."""
+    """None if no reply is needed. Raises `Refused`."""
     try:
         document = decode_strictly("the message", body, JSON_DEPTH + DOCUMENTS_AT)
     except InvalidInput as error:
         raise Refused(PARSE_ERROR, str(error)) from None
     if isinstance(document, list):
-        raise Refused(INVALID_REQUEST, "send one message at a time: batches are not part of MCP any more")
+        raise Refused(INVALID_REQUEST, "send one message at a time: batches are no longer part of MCP")
     message = message_of(body)
     try:
         _check_version(request, message)
@@ -53,7 +53,7 @@ def read_message(request: Request, body: bytes) -> Message | None:
 
 
 def version_of(message: Message) -> Any:
-    """As each message says it since there is no handshake any more; None before that."""
+    """The version each message names, since there is no handshake; None before that."""
     meta = message.params.get("_meta")
     return meta.get(VERSION_KEY) if isinstance(meta, dict) else None
 
@@ -67,13 +67,13 @@ def _check_version(request: Request, message: Message | None) -> None:
         data = {"supported": [*WITH_HANDSHAKE, *WITHOUT_HANDSHAKE], "requested": version}
         raise Refused(UNSUPPORTED_VERSION, "Unsupported protocol version", data=data)
     elif version in WITHOUT_HANDSHAKE and message is None:
-        raise Refused(INVALID_REQUEST, "this server asks nothing, so there is nothing to answer")
+        raise Refused(INVALID_REQUEST, "this server sends no requests, so there is nothing to reply to")
     elif version in WITHOUT_HANDSHAKE and is_request:
         raise Refused(INVALID_PARAMS, f"`_meta` must have {VERSION_KEY}, as the header MCP-Protocol-Version says")
 
 
 def _check_headers(request: Request, message: Message) -> None:
-    """For those between us and the client, which read headers and not bodies: both must say the same."""
+    """For proxies, which read headers and not bodies: both must say the same."""
     said = {"MCP-Protocol-Version": version_of(message), "Mcp-Method": message.method}
     if message.method == "tools/call":
         said["Mcp-Name"] = message.params.get("name")
@@ -84,7 +84,7 @@ def _check_headers(request: Request, message: Message) -> None:
 
 
 def _decoded(header: str) -> str | None:
-    """What is not plain ASCII is sent as Base64."""
+    """Values that are not plain ASCII are sent as Base64."""
     found = _AS_BASE64.fullmatch(header)
     if found is None:
         return header
@@ -95,7 +95,7 @@ def _decoded(header: str) -> str | None:
 
 
 def error_answer(refused: Refused, status: int | None = None) -> Response:
-    """`status` is by default that of the code."""
+    """`status` defaults to the one for the code."""
     error = {"code": refused.code, "message": str(refused)}
     if refused.data is not None:
         error["data"] = refused.data

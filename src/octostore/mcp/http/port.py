@@ -1,4 +1,4 @@
-"""The store as the token of a request may use it: what the routes check, limit and leave out holds here, too."""
+"""The store as a request's token may use it: with the same checks, limits and omissions as the routes."""
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,11 +23,11 @@ from octostore.wire.failures import error_from_failure
 from octostore.wire.fields import WAIT_MAX_SECONDS
 
 OF_A_PROCESS = ("host", "pid")
-"""What the library says of the process that it is in, which is the server's and not the agent's."""
+"""Fields in which the library describes its own process, which is the server and not the agent."""
 
 
 class ServedPort:
-    """For one request. What it has claimed is known, to be undone if nobody is there to be told."""
+    """For one request. Remembers what it claimed, to undo it if nobody receives the reply."""
 
     def __init__(self, request: Call) -> None:
         self._request = request
@@ -40,32 +40,32 @@ class ServedPort:
             if isinstance(reply, Exception):
                 raise reply
             return cast("R_co", reply)
-        with self._in_words_of_the_library():
+        with self._translating_errors():
             return cast("R_co", self._reply(command, await wait_and_respond(self._call_for(command, wait), wait)))
 
     async def execute_all(self, commands: Sequence[Command[Any]], *, atomic: bool = True) -> list[Any]:  # noqa: ARG002
-        """In one transaction, whether or not that is asked for: they are few."""
-        with self._in_words_of_the_library():
+        """Always in one transaction: they are few."""
+        with self._translating_errors():
             calls = [self._call_for(command) for command in commands]
             prepared = [call.route.prepare(call) for call in calls]
             answers = await self._request.services.store.submit(prepared)
         replies: list[Any] = []
         for call, command, asked, answer in zip(calls, commands, prepared, answers, strict=True):
             try:
-                with self._in_words_of_the_library():
+                with self._translating_errors():
                     replies.append(self._reply(command, respond(call, asked, answer)))
             except OctoStoreError as error:
                 replies.append(error)
         return replies
 
     async def ask(self, question: Question[R_co]) -> R_co:
-        with self._in_words_of_the_library():
+        with self._translating_errors():
             call = self._call_for(question)
             answer = await self._request.services.store.ask(call.route.prepare(call))
             return cast("R_co", self._reply(question, call.route.respond(call, answer)))
 
     def undo(self) -> None:
-        """Whatever was claimed: nobody will hear of it."""
+        """Undo everything that was claimed: nobody will learn of it."""
         for command, reply in self._answered:
             self._request.services.waiting.undo(command, reply)
 
@@ -93,7 +93,7 @@ class ServedPort:
         return reply
 
     @contextmanager
-    def _in_words_of_the_library(self) -> Iterator[None]:
+    def _translating_errors(self) -> Iterator[None]:
         try:
             yield
         except ClientDisconnected:
@@ -104,7 +104,7 @@ class ServedPort:
             note_error(self._request.services, self._request.principal.name, error)
             raise
 
-    # What only long-lived clients do
+    # Only for long-lived clients
 
     @property
     def blocking(self) -> Port:
@@ -117,9 +117,9 @@ class ServedPort:
         raise NotImplementedError
 
     async def close(self) -> None:
-        """There is nothing to close: the store is the server's."""
+        """Nothing to close: the store is the server's."""
 
 
 def _sent(shape: Shape | None, kind: type[Shape]) -> Any:
-    """As it would arrive."""
+    """In the form in which it would arrive."""
     return msgspec.json.decode(msgspec.json.encode(shape), type=kind)

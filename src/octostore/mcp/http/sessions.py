@@ -1,4 +1,4 @@
-"""The session that an agent names in one request. Each call with its handle keeps it alive, and what is bound to it."""
+"""The session an agent names in one request. Each call with its handle keeps it and its claims alive."""
 
 from collections.abc import Sequence
 from typing import Any, cast
@@ -53,7 +53,7 @@ class HandledSession:
         await self._do(c.CloseSession(**self._named))
 
     async def _do(self, *commands: c.Command[Any]) -> Any:
-        """In one transaction; what the last one is answered."""
+        """In one transaction; returns the reply to the last command."""
         answers: Sequence[Any] = await self._port.execute_all(commands)
         for answer in answers:
             if isinstance(answer, Exception):
@@ -86,7 +86,7 @@ class HandledSessions:
         key = session_key(self._call.principal.name, handle.name)
         found = await self._call.services.store.ask(FindSessionLease(session_id=key))
         is_it = found.lease_id is not None and self._mark_of(found.lease_id) == handle.mark
-        # For a session that is over or was opened again since, a lease that never was: the store says so then.
+        # For a session that has ended or was opened again: a lease that never existed, and the store says so.
         lease_id = found.lease_id or "" if is_it else new_lease_id()
         return HandledSession(self._port, handle.name, lease_id, found.agent or self._call.principal.name)
 

@@ -1,4 +1,4 @@
-"""What an agent can do over HTTP: the same tools. Those about a claim or session of its own take a handle."""
+"""What an agent can do over HTTP: the same tools. Those about its own claims or sessions take a handle."""
 
 import asyncio
 from typing import cast
@@ -11,10 +11,10 @@ from octostore.mcp import tools as t
 from octostore.mcp.http import answers as h
 from octostore.mcp.http import arguments as g
 from octostore.mcp.http.claims import HandledClaims
-from octostore.mcp.tools import Desk, Tool
+from octostore.mcp.tools import Tool, ToolContext
 
 
-async def claim_job(desk: Desk, given: g.ClaimJob) -> msgspec.Struct:
+async def claim_job(context: ToolContext, arguments: g.ClaimJob) -> msgspec.Struct:
     """Become the only owner of a job. Call this before you touch anything the job is about.
 
     Work on it only if `status` is `claimed`; it is then yours until `expires_at`. Every call with its `handle` renews
@@ -22,29 +22,29 @@ async def claim_job(desk: Desk, given: g.ClaimJob) -> msgspec.Struct:
     (another agent has it, and if that has died, until `expires_at`), `done`, `delayed` (until `available_at`), `dead`
     (needs a person).
     """
-    return await t.claim_job(desk, given)
+    return await t.claim_job(context, arguments)
 
 
-async def checkpoint(desk: Desk, given: g.Checkpoint) -> h.SavedCheckpoint:
-    """Save what another agent would need to continue the job, such as the branch and the finished steps.
+async def checkpoint(context: ToolContext, arguments: g.Checkpoint) -> h.SavedCheckpoint:
+    """Save what another agent would need to continue the job, like the branch and the finished steps.
 
     It replaces the last one, and comes with the next claim.
     """
-    claim = await _claims(desk).named(given.handle)
-    saved = await claim.checkpoint(given.data)
+    claim = await _claims(context).named(arguments.handle)
+    saved = await claim.checkpoint(arguments.data)
     expires_at = None if claim.beat is None else claim.beat.expires_at
     return h.SavedCheckpoint(job_id=saved.job_id, saved_at=saved.saved_at, expires_at=expires_at)
 
 
-async def my_claims(desk: Desk, given: g.Handles) -> h.LookedAt:
+async def my_claims(context: ToolContext, arguments: g.Handles) -> h.CheckedClaims:
     """Check and renew several of your claims at once. Stop working on any that are `lost`."""
-    _claims(desk).check(given.handles)
-    _claims(desk).count(len(given.handles))
-    return h.LookedAt(claims=await asyncio.gather(*(_look_at(desk, handle) for handle in given.handles)))
+    _claims(context).check(arguments.handles)
+    _claims(context).count(len(arguments.handles))
+    return h.CheckedClaims(claims=await asyncio.gather(*(_look_at(context, handle) for handle in arguments.handles)))
 
 
-async def _look_at(desk: Desk, handle: str) -> h.ClaimState:
-    claim = await _claims(desk).named(handle)
+async def _look_at(context: ToolContext, handle: str) -> h.ClaimState:
+    claim = await _claims(context).named(handle)
     try:
         beat = await claim.progress(None, None)
     except LeaseLost as lost:
@@ -52,8 +52,8 @@ async def _look_at(desk: Desk, handle: str) -> h.ClaimState:
     return h.ClaimState(handle=handle, job_id=claim.job_id, status="claimed", expires_at=beat.expires_at)
 
 
-def _claims(desk: Desk) -> HandledClaims:
-    return cast("HandledClaims", desk.claims)
+def _claims(context: ToolContext) -> HandledClaims:
+    return cast("HandledClaims", context.claims)
 
 
 # The table
