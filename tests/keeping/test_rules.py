@@ -69,6 +69,6 @@ def test_why_a_claim_is_given_back() -> None:
     assert why() is None
     assert "deleted" in (why(is_filed=False) or "")
     assert "no sign of life from ann for 600 s" in (why(silence_left=0) or "")
-    assert "told to stop" in (why(is_asked_to_stop=True) or "")
+    assert "asked to stop" in (why(is_asked_to_stop=True) or "")
     assert str(Process(7, "", "claude")) == "claude (7)"
     assert "has ended" in (why(is_watched_gone=True) or "")
