@@ -278,7 +278,7 @@ def test_a_server_opens_as_many_files_as_it_may_and_says_if_they_are_too_few(tmp
     with ServerProcess(tmp_path, program=limited) as server:
         assert resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE) == (600, 600)
         room = capacity_within(600, 10_000)
-        assert f"{room.connections} connections at once instead of 10000 (--max-connections)" in server.log
+        assert f"{room.connections} connections at a time instead of 10000 (--max-connections)" in server.log
         with ExitStack() as stack:
             for _ in range(room.connections):
                 stack.enter_context(server.connect())

@@ -287,7 +287,7 @@ def test_a_stream_whose_store_fails_ends_so_that_its_reader_comes_back() -> None
         raise Unreachable("the disk is gone", reason="io")
 
     async def run() -> None:
-        line = Mock(company=Mock(date=b""), is_write_blocked=False, write=sent.append)
+        line = Mock(connections=Mock(date=b""), is_write_blocked=False, write=sent.append)
         await EventStream(Request(line, "GET", "/events", b"", {}), frames(), nullcontext()).run()
 
     asyncio.run(run())

@@ -120,7 +120,7 @@ def test_a_close_finishes_what_was_submitted_and_ends_the_store() -> None:
 
 def request_with(token: str) -> Request:
     return Request(
-        Mock(peer_address="here", company=Mock(proxies=Proxies())),
+        Mock(peer_address="here", connections=Mock(proxies=Proxies())),
         "GET",
         "/",
         b"",
@@ -588,7 +588,7 @@ def test_what_was_claimed_just_before_its_token_was_revoked_is_taken_back(
     async def run() -> None:
         services = await started(Place(), ManualClock(), tmp_path, sweep_seconds=3_600)
         request = request_with(await create(services.store, "leaver"))
-        cast("Mock", request._line).is_closing.return_value = False
+        cast("Mock", request._connection).is_closing.return_value = False
         principal = await services.auth.principal(request)
         claim = services.waiting.claim
 

@@ -136,7 +136,7 @@ class Gate:
         self.was_left = False
 
     async def __call__(self, request: Request) -> None:
-        gone = request.gone() if self._watches else asyncio.get_running_loop().create_future()
+        gone = request.disconnected() if self._watches else asyncio.get_running_loop().create_future()
         opened = asyncio.ensure_future(self._open.wait())
         await asyncio.wait((gone, opened), return_when=asyncio.FIRST_COMPLETED)
         opened.cancel()
@@ -518,7 +518,7 @@ def test_a_stop_waits_for_the_answer_and_for_no_other() -> None:
         idle = Client(gate)
         await client.send(GET % 1 + GET % 2)
         ending = asyncio.create_task(client.all.end())
-        idle.connection.end()
+        idle.connection.close_when_idle()
         assert idle.transport.is_closing()
         await client.send()
         assert not client.transport.is_closing()
@@ -547,7 +547,7 @@ def test_nothing_is_carried_out_once_the_connection_ends() -> None:
     async def test(client: Client) -> None:
         client.connection.pause_writing()
         await client.send(GET % 1)
-        client.connection.end()
+        client.connection.close_when_idle()
         client.connection.resume_writing()
         await client.send()
         assert (client.paths, client.transport.is_closing()) == ([], True)
@@ -575,7 +575,7 @@ def test_the_address_of_a_client_is_known_after_it_has_gone() -> None:
     addresses: list[str] = []
 
     async def handle(request: Request) -> None:
-        await request.gone()
+        await request.disconnected()
         addresses.append(request.client_address)
 
     async def test(client: Client) -> None:

@@ -101,7 +101,7 @@ class Client:
 
     def go(self) -> None:
         """Without a word."""
-        self._request.lose()
+        self._request.on_disconnect()
 
 
 class Room:

@@ -1,4 +1,4 @@
-"""How many connections may be open, in all and from one address."""
+"""Limits on open connections: in total and per address."""
 
 import logging
 import resource
@@ -12,79 +12,77 @@ from octostore.server.refusals import Refusal, too_many_connections, too_many_fr
 
 BACKLOG = 2_048
 RESERVED_FILES = 128
-"""What the server itself may have open: the store, once for each thread, and what every process has."""
+"""Files the server itself needs: the store, once per thread, and what every process has open."""
 DEFAULT_PER_ADDRESS = 1_000
 
 
-class Room(NamedTuple):
+class Capacity(NamedTuple):
     """How many connections may be open, and how many more may wait to be accepted."""
 
     connections: int
     backlog: int
 
 
-def capacity_within(files: int, wanted: int) -> Room:
-    """Leaves the store the files that it needs, also while connections are accepted only to be refused."""
+def capacity_within(files: int, wanted: int) -> Capacity:
+    """Reserve the files the store needs, even while connections are accepted only to be refused."""
     backlog = min(BACKLOG, max(1, files // 8))
-    return Room(max(1, min(wanted, files - RESERVED_FILES - backlog)), backlog)
+    return Capacity(max(1, min(wanted, files - RESERVED_FILES - backlog)), backlog)
 
 
-def raise_file_limit(wanted: int) -> Room:
-    """Raise the limit of open files to what `wanted` connections need, or as far as the system allows."""
+def raise_file_limit(wanted: int) -> Capacity:
+    """Raise the limit on open files to what `wanted` connections need, or as far as the system allows."""
     files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = wanted + RESERVED_FILES + BACKLOG
     if files == resource.RLIM_INFINITY or files >= needed:
-        return Room(wanted, BACKLOG)
+        return Capacity(wanted, BACKLOG)
     files = needed if most == resource.RLIM_INFINITY else min(needed, most)
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, most))
-    room = capacity_within(files, wanted)
-    if room.connections < wanted:
+    capacity = capacity_within(files, wanted)
+    if capacity.connections < wanted:
         message = (
-            f"{room.connections} connections at once instead of {wanted} (--max-connections), because this process may "
-            f"open only {files} files: raise that to {needed}, with `ulimit -n` or systemd's LimitNOFILE="
+            f"only {capacity.connections} connections at a time instead of {wanted} (--max-connections), because this "
+            f"process may open only {files} files: raise that to {needed} with `ulimit -n` or systemd's LimitNOFILE="
         )
-        log_event(logging.WARNING, "few_files", message, connections=room.connections, files=files)
-    return room
+        log_event(logging.WARNING, "few_files", message, connections=capacity.connections, files=files)
+    return capacity
 
 
 class ConnectionLimits:
-    """Counts who is inside. `of_one` is the limit for one address, unless it is that of a trusted proxy.
+    """Counts open connections. `per_address` does not apply to trusted proxies.
 
-    By default other machines have a limit, and this one has none: here, everybody has the same address.
+    By default, only other machines have a limit per address: on this one, everyone has the same address.
     """
 
-    def __init__(self, most: int, of_one: int | None, proxies: Proxies) -> None:
-        self._most = most
-        self._of_one = of_one
+    def __init__(self, total: int, per_address: int | None, proxies: Proxies) -> None:
+        self._total = total
+        self._per_address = per_address
         self._proxies = proxies
-        self._inside = 0
-        self._from: Counter[str] = Counter()
+        self._open = 0
+        self._open_from: Counter[str] = Counter()
 
     def enter(self, address: str) -> tuple[str, Refusal | None]:
-        """What it is counted by, for `leave`, and the refusal if there is no room for it."""
+        """Count a connection. Return its key for `leave`, and a refusal if it exceeds a limit."""
         origin = client_network(address)
-        self._inside += 1
-        self._from[origin] += 1
-        if self._inside > self._most:
-            message = "new connections are refused: the limit is reached (--max-connections)"
-            throttled.warning("connection_refused", message, address=address, limit=self._most)
+        self._open += 1
+        self._open_from[origin] += 1
+        if self._open > self._total:
+            message = "refusing new connections: the limit is reached (--max-connections)"
+            throttled.warning("connection_refused", message, address=address, limit=self._total)
             return origin, too_many_connections()
-        most = self._most_of(address)
-        if most is not None and self._from[origin] > most:
-            message = (
-                "new connections from one address are refused: its limit is reached (--max-connections-per-address)"
-            )
-            throttled.warning("address_refused", message, address=origin, limit=most)
-            return origin, too_many_from_address(most)
+        limit = self._limit_for(address)
+        if limit is not None and self._open_from[origin] > limit:
+            message = "refusing new connections from one address: its limit is reached (--max-connections-per-address)"
+            throttled.warning("address_refused", message, address=origin, limit=limit)
+            return origin, too_many_from_address(limit)
         return origin, None
 
     def leave(self, origin: str) -> None:
-        self._inside -= 1
-        self._from[origin] -= 1
-        if not self._from[origin]:
-            del self._from[origin]
+        self._open -= 1
+        self._open_from[origin] -= 1
+        if not self._open_from[origin]:
+            del self._open_from[origin]
 
-    def _most_of(self, address: str) -> int | None:
+    def _limit_for(self, address: str) -> int | None:
         if address == UNIX or self._proxies.trusts(address):
             return None
-        return self._of_one or (None if is_loopback(address) else DEFAULT_PER_ADDRESS)
+        return self._per_address or (None if is_loopback(address) else DEFAULT_PER_ADDRESS)

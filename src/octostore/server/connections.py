@@ -1,4 +1,4 @@
-"""All connections of a server: what they share, and how they come to an end."""
+"""All connections of a server: shared state, timeouts and shutdown."""
 
 import asyncio
 import time
@@ -15,25 +15,25 @@ from octostore.server.refusals import Refusal
 from octostore.server.settings import Settings
 
 TICK_SECONDS = 0.1
-"""One timer for all, since hardly any request or pause lasts long enough to be worth one of its own."""
+"""One timer serves all connections: few requests or pauses last long enough to need their own."""
 
 App: TypeAlias = Callable[[Request], Coroutine[Any, Any, None] | None]
 
 
 class Connections:
-    """`answer` is called with each request, whose `close` it calls in the end; what it returns is still to be run."""
+    """`answer` gets each request, and calls its `close` at the end. If it returns a coroutine, we run that."""
 
     def __init__(self, settings: Settings, answer: App) -> None:
         self.settings = settings
         self.loop = asyncio.get_running_loop()
         self.open: set[Connection] = set()
         self.write_blocked: dict[Connection, float] = {}
-        """Those that have not read what they were sent, in the order in which they are to be cut off, and when."""
+        """Connections that do not read what we sent, and when to cut each one off, earliest first."""
         self.in_progress: dict[Request, asyncio.Task[None]] = {}
         self.date = b""
-        """The header."""
+        """The `Date` header line."""
         self.proxies = Proxies(settings.trusted_proxies)
-        self._door = ConnectionLimits(settings.max_connections, settings.max_connections_per_address, self.proxies)
+        self._limits = ConnectionLimits(settings.max_connections, settings.max_connections_per_address, self.proxies)
         self._answer = answer
         self._timer: asyncio.TimerHandle | None = None
 
@@ -42,12 +42,12 @@ class Connections:
 
     def enter(self, connection: Connection) -> Refusal | None:
         self.open.add(connection)
-        connection.origin, refusal = self._door.enter(connection.peer_address)
+        connection.origin, refusal = self._limits.enter(connection.peer_address)
         return refusal
 
     def leave(self, connection: Connection) -> None:
         self.open.discard(connection)
-        self._door.leave(connection.origin)
+        self._limits.leave(connection.origin)
 
     def answer(self, request: Request) -> None:
         rest = self._answer(request)
@@ -55,25 +55,25 @@ class Connections:
             self.in_progress[request] = self.loop.create_task(rest)
 
     def tick(self) -> None:
-        """To be called once; it goes on by itself."""
+        """Call once; it reschedules itself."""
         self.date = b"date: %s\r\n" % formatdate(time.time(), usegmt=True).encode()
         now = self.loop.time()
         for connection in [connection for connection in self.open if connection.deadline <= now]:
             connection.on_deadline()
-        self._cut_off_who_does_not_read(now)
+        self._cut_off_slow_readers(now)
         self._timer = self.loop.call_later(TICK_SECONDS, self.tick)
 
-    def _cut_off_who_does_not_read(self, now: float) -> None:
+    def _cut_off_slow_readers(self, now: float) -> None:
         for connection in [connection for connection, until in self.write_blocked.items() if until <= now]:
             seconds = self.settings.write_seconds
-            message = "a client was cut off: it did not read what it was sent (--write-seconds)"
+            message = "cut off a client that did not read its response (--write-seconds)"
             throttled.warning("cut_off", message, address=connection.peer_address, seconds=seconds)
             connection.abort()
 
     async def end(self) -> None:
-        """Let what is under way be answered, and close all; what takes too long is cut off."""
+        """Finish the requests in progress, then close all connections. Cut off what takes too long."""
         for connection in list(self.open):
-            connection.end()
+            connection.close_when_idle()
         deadline = self.loop.time() + self.settings.stop_seconds
         while self.open or not all(task.done() for task in self.in_progress.values()):
             if self.loop.time() > deadline:

@@ -1,4 +1,4 @@
-"""Requests and answers, as the handlers see them. No framework: what one adds is on the path of every claim."""
+"""Requests and responses, as handlers see them. No framework, because its cost would be part of every claim."""
 
 import asyncio
 import sys
@@ -29,7 +29,7 @@ PAGE_POLICY = (
     b"frame-ancestors 'none'; base-uri 'none'; form-action 'self'; "
     b"require-trusted-types-for 'script'; trusted-types 'none'"
 )
-"""Nothing inline, nothing from elsewhere, and no text that becomes markup."""
+"""Nothing inline, nothing from other origins, and no text that becomes markup."""
 
 
 def security_headers(policy: bytes = DATA_POLICY, cache: bytes = b"no-store") -> Headers:
@@ -51,7 +51,7 @@ def header_lines(headers: Headers) -> bytes:
 
 
 def response_start(status: HTTPStatus, headers: Headers) -> bytes:
-    """What is the same in all answers of a kind."""
+    """The status line and headers that all responses of a kind share."""
     return b"HTTP/1.1 %d %s\r\n%s" % (status, status.phrase.encode(), header_lines(headers))
 
 
@@ -69,58 +69,61 @@ class Response(msgspec.Struct, frozen=True):
     content_type: bytes = b"application/json"
     headers: Headers = ()
     start: bytes = b""
-    """The status and the security headers, where these are not the usual ones."""
+    """The status line and security headers, if they differ from the default."""
 
 
 class StreamingResponse(Protocol):
-    """An answer that goes on."""
+    """A response whose end is open."""
 
     async def run(self) -> None: ...
 
 
-class ClientDisconnected(Exception):  # nobody is there to be told of an error
-    """The client has closed the connection, so nobody waits for the answer any more."""
+class ClientDisconnected(Exception):  # no `Error` suffix: nobody will see it
+    """The client has closed the connection, so nobody waits for the response any more."""
 
 
 class Request:
-    """One request. `route` is set once it is known."""
+    """One request and its response. `route` is set once it is known."""
 
     route: "Route | None" = None
     principal: str | None = None
     """Who sent it, once that is known."""
     began_at = 0.0
-    """When answering it began, on the clock of `perf_counter`."""
+    """When processing began, by `perf_counter`."""
     token_changes_seen = -1
-    """How many changes of tokens there had been when its token was last checked."""
+    """The number of token changes there had been when its token was last checked."""
     until: float | None = None
-    """When its caller stops waiting for the answer, on the clock of `boottime`, if it says so."""
+    """When the caller stops waiting for the response, by `boottime`; None if it did not say."""
     response_headers: Headers = ()
-    """What goes with any answer to it."""
+    """Headers for any response to this request."""
     keeps_alive = True
-    """Whether the connection goes on afterwards."""
+    """Whether the connection stays open afterwards."""
     has_chunks = True
-    """Whether the client can read an answer whose length is not told in advance."""
+    """Whether the client understands chunked responses."""
     expects_continue = False
-    """Whether the client sends no body before it is told to."""
+    """Whether the client waits for `100 Continue` before it sends the body."""
     has_begun = is_over = False
-    """Whether something of the answer has been sent, and whether all has."""
+    """Whether the response has begun, and whether all of it has been written."""
     is_received = False
+    """Whether the whole body has arrived."""
     _body: bytes | bytearray = b""
     _limit = sys.maxsize
-    _wants_body = _is_lost = False
-    _news: asyncio.Future[None] | None = None
-    _gone: asyncio.Future[None] | None = None
+    _wants_body = _is_disconnected = False
+    _body_changed: asyncio.Future[None] | None = None
+    _disconnected: asyncio.Future[None] | None = None
 
-    def __init__(self, line: "Connection", method: str, path: str, query: bytes, headers: dict[bytes, bytes]) -> None:
+    def __init__(
+        self, connection: "Connection", method: str, path: str, query: bytes, headers: dict[bytes, bytes]
+    ) -> None:
         self.id = f"req_{new_request_id()}"
         self.method = method
         self.raw_path = path
-        """Not decoded: a name with a `/` in it is one segment."""
+        """Not decoded: in it, a name that contains `/` is one segment."""
         self.headers = headers
-        self._line = line
+        self._connection = connection
         self.raw_query = query
 
-    # What it says
+    # Content
 
     @cached_property
     def query(self) -> dict[str, str]:
@@ -146,38 +149,38 @@ class Request:
         return None if value is None else value.decode("latin-1")
 
     def complete_body(self, limit: int) -> bytes:
-        """Of a request of which all has come."""
+        """The body of a request that has fully arrived."""
         if len(self._body) > limit:
             raise body_too_large(limit)
         return bytes(self._body)
 
     async def body(self, limit: int) -> bytes:
-        """The rest of it is only read from the network once this is called."""
+        """Wait for the body. Only this call makes the connection read the rest of it."""
         if int(self.headers.get(b"content-length", 0)) > limit:
             raise body_too_large(limit)
         self._limit = limit
         if not self.is_received:
             self._wants_body = True
-            self._line.resume_body(self)
-            while not (self.is_received or self._is_lost or len(self._body) > limit):
-                self._news = asyncio.get_running_loop().create_future()
-                await self._news
-        if self._is_lost and not self.is_received:
+            self._connection.resume_body(self)
+            while not (self.is_received or self._is_disconnected or len(self._body) > limit):
+                self._body_changed = asyncio.get_running_loop().create_future()
+                await self._body_changed
+        if self._is_disconnected and not self.is_received:
             raise ClientDisconnected
         return self.complete_body(limit)
 
-    # What the connection has to tell
+    # Called by the connection
 
     @property
     def has_unread_body(self) -> bool:
-        """Whether some of the body is here that nobody has asked for."""
+        """Whether some of the body has arrived before a handler asked for it."""
         return bool(self._body) and not (self._wants_body or self.is_over)
 
-    def take(self, part: bytes) -> None:
-        """A part of the body. What is more than was asked for is dropped."""
+    def add_body_part(self, part: bytes) -> None:
+        """Keep a part of the body. Anything beyond the limit is dropped."""
         if not self.is_over and len(self._body) <= self._limit:
             if not self._body:
-                self._body = part  # mostly all of it
+                self._body = part  # usually the whole body
             elif isinstance(self._body, bytearray):
                 self._body += part
             else:
@@ -187,98 +190,97 @@ class Request:
 
     def complete(self) -> None:
         self.is_received = True
-        if self._news is not None:
+        if self._body_changed is not None:
             self._wake()
 
-    def lose(self) -> None:
-        """The client has gone."""
-        self._is_lost = True
+    def on_disconnect(self) -> None:
+        self._is_disconnected = True
         self._wake()
-        if self._gone is not None and not self._gone.done():
-            self._gone.set_result(None)
+        if self._disconnected is not None and not self._disconnected.done():
+            self._disconnected.set_result(None)
 
     def _wake(self) -> None:
-        if self._news is not None and not self._news.done():
-            self._news.set_result(None)
+        if self._body_changed is not None and not self._body_changed.done():
+            self._body_changed.set_result(None)
 
-    # Whether anybody is there
+    # The client
 
     @property
     def client_address(self) -> str:
-        """Of the peer, or of whoever is behind it if that is a trusted proxy."""
-        return self._line.company.proxies.client_behind(self._line.peer_address, self.headers)
+        """The peer's address, or its client's if the peer is a trusted proxy."""
+        return self._connection.connections.proxies.client_behind(self._connection.peer_address, self.headers)
 
     @property
     def scheme(self) -> str:
-        """How the client calls us, as far as we can know."""
-        return self._line.company.proxies.client_scheme(self._line.peer_address, self.headers)
+        """The scheme in the client's URL, as far as we can know."""
+        return self._connection.connections.proxies.client_scheme(self._connection.peer_address, self.headers)
 
     @property
     def base_path(self) -> str:
-        """What the client has in front of our paths."""
-        return self._line.company.settings.base_path
+        """The path under which the client sees the server."""
+        return self._connection.connections.settings.base_path
 
     @property
     def is_closed(self) -> bool:
-        """Whether the client is known to have gone; costs nothing, as opposed to waiting for it."""
-        return self._is_lost or self._line.is_closing()
+        """Whether the client is known to have disconnected. Cheap: nothing is read for it."""
+        return self._is_disconnected or self._connection.is_closing()
 
-    def gone(self) -> "asyncio.Future[None]":
-        """Done once the client has closed the connection."""
-        if self._gone is None:
-            self._gone = asyncio.get_running_loop().create_future()
-            self._line.watch()
-            if self._is_lost:
-                self._gone.set_result(None)
-        return self._gone
+    def disconnected(self) -> "asyncio.Future[None]":
+        """A future that is done once the client has closed the connection."""
+        if self._disconnected is None:
+            self._disconnected = asyncio.get_running_loop().create_future()
+            self._connection.watch_for_disconnect()
+            if self._is_disconnected:
+                self._disconnected.set_result(None)
+        return self._disconnected
 
     def abort(self) -> None:
-        """Cut the connection without waiting for what is still to be sent."""
-        self._line.abort()
+        """Reset the connection, and drop what is still unsent."""
+        self._connection.abort()
 
-    # The answer
+    # The response
 
-    def send(self, answer: Response) -> None:
-        """All of it, in one piece."""
-        if answer.status == NO_CONTENT:
-            self._line.write(self._head(_STARTS[NO_CONTENT], answer.headers, b"", b""))
+    def send(self, response: Response) -> None:
+        if response.status == NO_CONTENT:
+            self._connection.write(self._head(_STARTS[NO_CONTENT], response.headers, b"", b""))
             return
-        body = encode(answer.content)
-        content = b"content-type: %b\r\ncontent-length: %d\r\n" % (answer.content_type, len(body))
-        start = answer.start or _STARTS[answer.status]
-        self._line.write(self._head(start, answer.headers, content, b"" if self.method == "HEAD" else body))
+        body = encode(response.content)
+        content = b"content-type: %b\r\ncontent-length: %d\r\n" % (response.content_type, len(body))
+        start = response.start or _STARTS[response.status]
+        self._connection.write(self._head(start, response.headers, content, b"" if self.method == "HEAD" else body))
 
     def begin(self, content_type: bytes, headers: Headers) -> None:
-        """An answer that comes in parts, until `close`."""
+        """Begin a response that is sent with `send_part`, `end` and `close`."""
         if not self.has_chunks:
             self.keeps_alive = False
         coding = b"transfer-encoding: chunked\r\n" if self.has_chunks and self.method != "HEAD" else b""
-        self._line.write(self._head(_STARTS[200], headers, b"content-type: %b\r\n%b" % (content_type, coding), b""))
+        content = b"content-type: %b\r\n%b" % (content_type, coding)
+        self._connection.write(self._head(_STARTS[200], headers, content, b""))
 
     async def send_part(self, part: bytes) -> None:
-        """Until the client has taken it."""
-        self._line.write(b"%x\r\n%b\r\n" % (len(part), part) if self.has_chunks else part)
-        if self._line.is_write_blocked:
-            await self._line.drain()
+        """Send, and wait until the client can take more."""
+        self._connection.write(b"%x\r\n%b\r\n" % (len(part), part) if self.has_chunks else part)
+        if self._connection.is_write_blocked:
+            await self._connection.drain()
 
     def end(self) -> None:
-        """There are no more parts."""
+        """Mark the end of a response sent in parts."""
         if self.has_chunks:
-            self._line.write(b"0\r\n\r\n")
+            self._connection.write(b"0\r\n\r\n")
 
     def close(self) -> None:
-        """To be called once, when nothing more will be written."""
+        """Call once, when nothing more will be written."""
         self.is_over = True
-        self._line.finish(self)
+        self._connection.finish(self)
 
     def _head(self, start: bytes, headers: Headers, content: bytes, body: bytes) -> bytes:
         self.has_begun = True
         if self.expects_continue and not self.is_received:
-            self.keeps_alive = False  # it may or may not send the body now, and nobody can tell
+            self.keeps_alive = False  # nobody can tell whether the client will still send the body
         more = header_lines((*headers, *self.response_headers)) if headers or self.response_headers else b""
         closing = b"" if self.keeps_alive else b"connection: close\r\n"
         end = b"x-request-id: %b\r\n\r\n" % self.id.encode()
-        return b"".join((start, self._line.company.date, content, more, closing, end, body))
+        return b"".join((start, self._connection.connections.date, content, more, closing, end, body))
 
 
 _encode = msgspec.json.Encoder().encode

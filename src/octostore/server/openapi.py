@@ -33,7 +33,7 @@ PARAMS: dict[str, Any] = {
 }
 NARROWER: dict[str, tuple[str, Any]] = {
     "/locks/": ("job_id", f.LockName),
-    "/sessions/{session_id}/claim": ("session_id", f.BoundTo),
+    "/sessions/{session_id}/claim": ("session_id", f.OwnSessionId),
 }
 """By the beginning of a path: the one parameter that is not as in `PARAMS` there."""
 STATUSES = {

@@ -1,4 +1,4 @@
-"""A connection: bytes to requests and back, and what is bounded about it: how long, how large, how slow."""
+"""One connection: parses requests, writes responses, and enforces the limits on time, size and speed."""
 
 import asyncio
 import math
@@ -29,73 +29,72 @@ if TYPE_CHECKING:
 NEVER = math.inf
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 PARSE_CHUNK_BYTES = 8 * 1_024
-"""Requests take many times the bytes that they come in, so no more of what is sent ahead is made into some."""
-AT_ONCE = struct.pack("ii", 1, 0)
-"""How a socket is told not to go on sending after it is closed."""
+"""Parsed requests take many times the memory of their bytes, so pipelined input is parsed in pieces of this size."""
+LINGER_OFF = struct.pack("ii", 1, 0)
+"""The `SO_LINGER` value that makes the system drop unsent data when the socket is closed."""
 READ_AHEAD_MAX_BYTES = 256 * 1_024
-"""How much a client may send while it waits for an answer and we wait for it to go."""
-LEFT = getattr(select, "POLLRDHUP", 0)
-"""That the other side says no more. Where no system tells this, only those are noticed who are gone altogether."""
+"""How much a client may send ahead while we read only to notice that it disconnects."""
+PEER_CLOSED = getattr(select, "POLLRDHUP", 0)
+"""The poll event for a peer that will send no more. Without it (outside Linux), only full disconnects are noticed."""
 
-ONCE = {b"host", b"authorization", b"content-length", b"origin", b"transfer-encoding"}
-"""Of two of these, somebody before us may go by one and we by the other."""
+SINGLE_HEADERS = {b"host", b"authorization", b"content-length", b"origin", b"transfer-encoding"}
+"""Headers that must not repeat: a proxy in front of us might go by one value and we by the other."""
 
 
 class Connection(asyncio.Protocol):
-    """Requests are answered one after the other, in the order in which they came."""
+    """Answers requests one at a time, in the order they arrive."""
 
-    def __init__(self, company: "Connections") -> None:
-        self.company = company
-        self._settings = company.settings
+    def __init__(self, connections: "Connections") -> None:
+        self.connections = connections
+        self._settings = connections.settings
         self._parser = httptools.HttpRequestParser(self)
         self._transport: asyncio.Transport
         self.peer_address = ""
         self.deadline = NEVER
-        """When `on_deadline` is to be called."""
+        """When to call `on_deadline`."""
         self.is_write_blocked = False
         self._drained: asyncio.Future[None] | None = None
         self.origin = ""
-        """Whose connections it counts among."""
+        """What it is counted by in the limit per address."""
         self._is_paused = self._ignores_input = False
-        """Whether we let the client wait, and whether it has said all that we want to hear."""
+        """Whether reading is paused, and whether we ignore all further input."""
         self._has_gone_quiet = self._is_watched = False
-        """Whether nothing has come since we let it wait, and whether somebody has to know at once when it goes."""
+        """Whether nothing has arrived since reading was paused, and whether a handler waits for the disconnect."""
         self._unparsed = bytearray()
-        """What has come and is still to be parsed."""
         self._arriving: Request | None = None
-        """Its head has come, and the end of its body has not."""
+        """The request whose head has arrived and whose body is incomplete."""
         self._answering: Request | None = None
         self._is_processing = False
-        """Whether what has come is being parsed and answered, further up the stack."""
+        """Whether `_process_input` is running further up the stack."""
         self._waiting: deque[Request | Refusal] = deque()
-        """Those that came before the one before them was answered. After what we refuse to hear, nothing follows."""
+        """Requests that arrived before the previous one was answered. A refusal is always the last."""
         self._requests_begun = 0
         self._is_in_head = False
         self._overhead_bytes = 0
-        """What has come of a request besides its body: the head, and then what frames the body and follows it."""
+        """Bytes of the current request besides its body: the head, chunk framing and trailers."""
         self._url = b""
         self._fields: list[tuple[bytes, bytes]] = []
 
-    # What the transport tells
+    # Called by the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        self.peer_address = _address_of(transport)  # while it has one: a client may be gone before it is asked for
-        self._transport.set_write_buffer_limits(0)  # whatever the client does not take keeps us waiting, and is timed
+        self.peer_address = _peer_address(transport)  # now, because it is unavailable after a disconnect
+        self._transport.set_write_buffer_limits(0)  # any unsent byte pauses us, which is timed
         self._wait_for_request()
-        refusal = self.company.enter(self)
+        refusal = self.connections.enter(self)
         if refusal is not None:
-            self._cut(refusal)
+            self._reject(refusal)
 
     def connection_lost(self, exc: Exception | None) -> None:
         del exc
-        self.company.leave(self)
+        self.connections.leave(self)
         self._waiting.clear()
         self._unparsed.clear()
         self.resume_writing()
         if self._answering is not None:
-            self._answering.lose()
-        del self._parser  # which knows us: nothing is left for the garbage collector
+            self._answering.on_disconnect()
+        del self._parser  # breaks the reference cycle, so the garbage collector has nothing to do
 
     def data_received(self, data: bytes) -> None:
         if self._transport.is_closing():
@@ -111,16 +110,16 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self.is_write_blocked = True
-        self.company.write_blocked[self] = self.company.loop.time() + self._settings.write_seconds
+        self.connections.write_blocked[self] = self.connections.loop.time() + self._settings.write_seconds
 
     def resume_writing(self) -> None:
         self.is_write_blocked = False
-        self.company.write_blocked.pop(self, None)
+        self.connections.write_blocked.pop(self, None)
         if self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
         self._process_input()
 
-    # What the parser tells
+    # Called by the parser
 
     def on_message_begin(self) -> None:
         self._requests_begun += 1
@@ -133,7 +132,7 @@ class Connection(asyncio.Protocol):
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._is_in_head:  # trailers are of no use to anybody here
+        if self._is_in_head:  # trailers are ignored
             self._fields.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
@@ -142,7 +141,7 @@ class Connection(asyncio.Protocol):
         if len(self._fields) > settings.max_headers or size > settings.max_head_bytes:
             raise self._head_too_large()
         if len(headers) < len(self._fields):
-            headers = _combined(self._fields)
+            headers = _merge_headers(self._fields)
         if b"transfer-encoding" in headers and not self._has_plain_chunks(headers):
             raise malformed()
         if b"#" in self._url:
@@ -151,7 +150,7 @@ class Connection(asyncio.Protocol):
         request = Request(self, parser.get_method().decode(), url.path.decode("ascii"), url.query, headers)
         request.keeps_alive = parser.should_keep_alive()
         if not request.keeps_alive or b"connection" in headers:
-            self._prepare_end(request)
+            self._prepare_close(request)
         if b"expect" in headers and request.has_chunks:
             request.expects_continue = headers[b"expect"].lower() == b"100-continue"
         self._is_in_head = False
@@ -161,7 +160,7 @@ class Connection(asyncio.Protocol):
     def on_body(self, body: bytes) -> None:
         self._overhead_bytes -= len(body)
         if self._arriving is not None:
-            self._arriving.take(body)
+            self._arriving.add_body_part(body)
 
     def on_message_complete(self) -> None:
         request, self._arriving = self._arriving, None
@@ -174,14 +173,14 @@ class Connection(asyncio.Protocol):
         else:
             self.deadline = NEVER
 
-    # What requests tell
+    # Called by requests
 
     def is_closing(self) -> bool:
-        """Whether nobody will get what is written now, as far as the system knows."""
-        return self._transport.is_closing() or (self._has_gone_quiet and _has_left(self._transport))
+        """Whether the client is gone, as far as the system knows."""
+        return self._transport.is_closing() or (self._has_gone_quiet and _has_disconnected(self._transport))
 
-    def watch(self) -> None:
-        """Whoever answers has to know at once when the client goes. That is heard only by reading on."""
+    def watch_for_disconnect(self) -> None:
+        """Keep reading, which is the only way to notice at once that the client disconnects."""
         self._is_watched = True
         if self._is_paused:
             self._read_or_pause()
@@ -197,18 +196,18 @@ class Connection(asyncio.Protocol):
             self._transport.write(data)
 
     async def drain(self) -> None:
-        self._drained = self.company.loop.create_future()
+        self._drained = self.connections.loop.create_future()
         await self._drained
 
     def abort(self) -> None:
-        """At once, and without a word more: also the system forgets what the client has not read."""
+        """Close at once. The system drops what the client has not read."""
         connection = self._transport.get_extra_info("socket")
-        if connection is not None and self in self.company.open:  # or its number may be another's by now
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, AT_ONCE)
+        if connection is not None and self in self.connections.open:  # otherwise its descriptor may have been reused
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_OFF)
         self._transport.abort()
 
     def finish(self, request: Request) -> None:
-        self.company.in_progress.pop(request, None)
+        self.connections.in_progress.pop(request, None)
         self._answering = None
         self._is_watched = False
         if self._transport.is_closing():
@@ -220,10 +219,10 @@ class Connection(asyncio.Protocol):
             self._wait_for_request()
         self._process_input()
 
-    # What the server tells
+    # Called by the server
 
-    def end(self) -> None:
-        """Close, once what is under way has been answered."""
+    def close_when_idle(self) -> None:
+        """Close once the current request has been answered."""
         if self._answering is None:
             self._close()
         else:
@@ -231,16 +230,16 @@ class Connection(asyncio.Protocol):
 
     def on_deadline(self) -> None:
         if self.is_write_blocked:
-            self._wait_for_request()  # once it has read what it was sent, which has a time of its own
+            self._wait_for_request()  # a client that does not read has its own timeout
         elif self._is_in_head or self._arriving is not None:
-            self._cut(too_slow(self._settings.request_seconds))
+            self._reject(too_slow(self._settings.request_seconds))
         else:
             self._close()
 
-    # One after the other
+    # Processing
 
     def _process_input(self) -> None:
-        """What is answered at once is followed by the next in this loop, and not on the stack."""
+        """Parse and answer in a loop: requests that are answered at once must not pile up on the stack."""
         if self._is_processing:
             return
         self._is_processing = True
@@ -262,13 +261,13 @@ class Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            self._ignores_input = True  # the request is answered as any other, and what follows is not for us
+            self._ignores_input = True  # we answer in HTTP, and what follows would be another protocol
         except httptools.HttpParserError as error:
             if not self._ignores_input:
-                self._cut(error.__context__ if isinstance(error.__context__, Refusal) else malformed())
+                self._reject(error.__context__ if isinstance(error.__context__, Refusal) else malformed())
             return
-        if (self._is_in_head or self._arriving is not None) and not self._is_within_bounds(data, begun):
-            self._cut(self._head_too_large())
+        if (self._is_in_head or self._arriving is not None) and not self._is_within_limits(data, begun):
+            self._reject(self._head_too_large())
 
     def _answer(self, request: Request | Refusal) -> None:
         if isinstance(request, Refusal):
@@ -278,15 +277,15 @@ class Connection(asyncio.Protocol):
             self.abort()
             return
         self._answering = request
-        if self._arriving is None:  # or its body would be waited for without end
+        if self._arriving is None:  # otherwise its body still has a deadline
             self.deadline = NEVER
-        self.company.answer(request)
+        self.connections.answer(request)
 
     def _read_or_pause(self) -> None:
-        """Nothing is read ahead: not the next request, and not a body that nobody has asked for yet.
+        """Pause reading while there is input to process: the next request, or a body that no handler has asked for yet.
 
-        Unless somebody has to know when the client goes. Then it may not send more than we want to keep, since behind
-        that it could be gone.
+        If a handler watches for a disconnect, keep reading, and abort a client that sends more than we want to keep:
+        beyond that, we could not notice that it is gone.
         """
         has_more = self._waiting or self._unparsed or (self._arriving is not None and self._arriving.has_unread_body)
         if has_more:
@@ -304,15 +303,15 @@ class Connection(asyncio.Protocol):
                 self._wait_for_rest()
 
     def _wait_for_request(self) -> None:
-        self.deadline = self.company.loop.time() + self._settings.idle_seconds
+        self.deadline = self.connections.loop.time() + self._settings.idle_seconds
 
     def _wait_for_rest(self) -> None:
-        self.deadline = self.company.loop.time() + self._settings.request_seconds
+        self.deadline = self.connections.loop.time() + self._settings.request_seconds
 
-    # Bounds
+    # Limits
 
-    def _is_within_bounds(self, data: bytes, begun: int) -> bool:
-        """Of a request of which something is still to come. `begun` says how many had begun before `data` came."""
+    def _is_within_limits(self, data: bytes, begun: int) -> bool:
+        """Check an incomplete request. `begun` is the number of requests that had begun before `data` arrived."""
         if self._requests_begun != begun:
             self._wait_for_rest()
             return True
@@ -320,11 +319,11 @@ class Connection(asyncio.Protocol):
         room = self._settings.max_head_bytes + (0 if self._is_in_head else self._settings.max_body_bytes)
         return self._overhead_bytes <= room
 
-    def _prepare_end(self, request: Request) -> None:
-        """For those who want to end the connection after this, do not speak HTTP/1.1, or want to speak something else.
+    def _prepare_close(self, request: Request) -> None:
+        """Handle HTTP/1.0, `Connection: close` and upgrades.
 
-        Whoever wants to speak something else gets its answer in HTTP. A body cannot be told apart from what it would
-        say then.
+        An upgrade request is answered in HTTP. It must not have a body, which could not be distinguished from the other
+        protocol.
         """
         if self._parser.get_http_version() == "1.0":
             request.keeps_alive = request.has_chunks = False
@@ -334,16 +333,16 @@ class Connection(asyncio.Protocol):
                 raise upgrade_with_body()
 
     def _has_plain_chunks(self, headers: dict[bytes, bytes]) -> bool:
-        """Whoever stands before us may understand anything else as another end of the request."""
+        """A proxy in front of us might see another end of the request in any other encoding."""
         return headers[b"transfer-encoding"].lower() == b"chunked" and self._parser.get_http_version() != "1.0"
 
     def _head_too_large(self) -> Refusal:
         return head_too_large(self._settings.max_head_bytes, self._settings.max_headers)
 
-    def _cut(self, refusal: Refusal) -> None:
-        """Hear nothing more, and answer by ourselves when it is this request's turn: those before it get their answers.
+    def _reject(self, refusal: Refusal) -> None:
+        """Ignore further input, and send `refusal` once the requests before it have been answered.
 
-        If somebody answers it already, it is refused in the middle of that, or only cut off if the answer has begun.
+        A request that a handler is already working on is refused at once, or cut off if its response has begun.
         """
         refused, self._arriving, self._is_in_head = self._arriving, None, False
         self._ignores_input = True
@@ -359,10 +358,10 @@ class Connection(asyncio.Protocol):
             self._refuse(refusal)
 
     def _refuse(self, refusal: Refusal) -> None:
-        answer = Request(self, "", "", b"", {})
-        answer.keeps_alive = False
-        refusal.failure.request_id = answer.id
-        answer.send(Response(refusal.failure, refusal.status, headers=retry_after(refusal.failure.retry_after_ms)))
+        request = Request(self, "", "", b"", {})
+        request.keeps_alive = False
+        refusal.failure.request_id = request.id
+        request.send(Response(refusal.failure, refusal.status, headers=retry_after(refusal.failure.retry_after_ms)))
         self._close()
 
     def _close(self) -> None:
@@ -371,7 +370,7 @@ class Connection(asyncio.Protocol):
         self.deadline = NEVER
 
 
-def _address_of(transport: asyncio.BaseTransport) -> str:
+def _peer_address(transport: asyncio.BaseTransport) -> str:
     try:
         peer = transport.get_extra_info("peername")
     except OSError:
@@ -379,23 +378,23 @@ def _address_of(transport: asyncio.BaseTransport) -> str:
     return str(peer[0]) if isinstance(peer, tuple) else UNIX
 
 
-def _has_left(transport: asyncio.Transport) -> bool:
-    """What the system knows of a client from which nothing is read."""
+def _has_disconnected(transport: asyncio.Transport) -> bool:
+    """Ask the system, because nothing is being read from this client."""
     connection = transport.get_extra_info("socket")
     if connection is None:
         return False
     poll = select.poll()
-    poll.register(connection.fileno(), LEFT)
+    poll.register(connection.fileno(), PEER_CLOSED)
     return bool(poll.poll(0))
 
 
-def _combined(fields: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
-    """Headers of one name are one, in their order; but not those of which there must be one only."""
+def _merge_headers(fields: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    """Join repeated headers, except those that must not repeat."""
     headers: dict[bytes, bytes] = {}
     for name, value in fields:
         if name not in headers:
             headers[name] = value
-        elif name in ONCE:
+        elif name in SINGLE_HEADERS:
             raise malformed()
         else:
             headers[name] = (b"; " if name == b"cookie" else b", ").join((headers[name], value))

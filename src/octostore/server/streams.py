@@ -1,4 +1,4 @@
-"""Server-sent events: each answer goes on until the reader goes, is too slow, or may not read any more."""
+"""Server-sent events: a stream lasts until its reader disconnects, is too slow, or loses its permission to read."""
 
 import asyncio
 from collections import Counter
@@ -11,16 +11,16 @@ from octostore.server.refusals import too_many_streams
 
 KEEPALIVE = b": alive\n\n"
 RETRY_MS = 1_000
-"""How soon a reader should come back after the stream has ended."""
+"""How soon a reader should reconnect after the stream ends."""
 CHUNK_BYTES = 64 * 1_024
-"""How much is written at once: what is more waits until the reader has taken this."""
+"""How much is written at a time. The rest waits until the reader has taken this."""
 
 
 class OpenStreams:
-    """How many each principal has, and how many it may have."""
+    """Counts each principal's streams, and limits them."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
         self._open: Counter[str] = Counter()
 
     @property
@@ -28,9 +28,9 @@ class OpenStreams:
         return self._open.total()
 
     @contextmanager
-    def one_of(self, principal: str) -> Iterator[None]:
-        if self._open[principal] >= self._most:
-            raise too_many_streams(self._most)
+    def slot(self, principal: str) -> Iterator[None]:
+        if self._open[principal] >= self._limit:
+            raise too_many_streams(self._limit)
         self._open[principal] += 1
         try:
             yield
@@ -41,29 +41,29 @@ class OpenStreams:
 
 
 class EventStream:
-    """Sends what `frames` gives, which may be comments, as long as it has its `place`.
+    """Sends `frames`, some of which are comments, while it holds its `slot`.
 
-    Nothing is asked of `frames` before the reader has taken what came before. The connection ends those who do not read
-    at all: what such a reader has got last is where it can resume, and nothing is skipped on its behalf.
+    The next frame is requested only after the reader has taken the last one. A reader that stops reading is
+    disconnected, and can resume after the last event it received: no event is skipped.
     """
 
     def __init__(
-        self, request: Request, frames: AsyncGenerator[bytes, None], place: AbstractContextManager[None]
+        self, request: Request, frames: AsyncGenerator[bytes, None], slot: AbstractContextManager[None]
     ) -> None:
         self._request = request
         self._frames = frames
-        self._place = place
+        self._slot = slot
 
     async def run(self) -> None:
-        with self._place:
+        with self._slot:
             self._request.begin(b"text/event-stream; charset=utf-8", [(b"x-accel-buffering", b"no")])
             if self._request.method != "HEAD":
-                await self._send_until_gone()
+                await self._send_until_disconnect()
 
-    async def _send_until_gone(self) -> None:
-        gone, sending = self._request.gone(), asyncio.create_task(self._send_all())
+    async def _send_until_disconnect(self) -> None:
+        disconnected, sending = self._request.disconnected(), asyncio.create_task(self._send_all())
         try:
-            await asyncio.wait((gone, sending), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((disconnected, sending), return_when=asyncio.FIRST_COMPLETED)
         finally:
             sending.cancel()
             with suppress(asyncio.CancelledError):
@@ -71,12 +71,12 @@ class EventStream:
 
     async def _send_all(self) -> None:
         await self._send(b"retry: %d\n\n" % RETRY_MS)
-        with suppress(Unreachable):  # the reader will come back, and be told then
-            async with aclosing(self._frames) as frames:  # also when it is cut off, and not when somebody tidies up
+        with suppress(Unreachable):  # the reader will reconnect, and get the error then
+            async with aclosing(self._frames) as frames:  # close it now, not whenever it is garbage-collected
                 async for frame in frames:
                     await self._send(frame)
         self._request.end()
 
     async def _send(self, frame: bytes) -> None:
-        for start in range(0, len(frame), CHUNK_BYTES):  # hardly any is larger
+        for start in range(0, len(frame), CHUNK_BYTES):  # usually one part
             await self._request.send_part(frame[start : start + CHUNK_BYTES])

@@ -57,7 +57,7 @@ class WaitingClaims:
         """Claim within `wait` seconds. Raises `ClientDisconnected`, and then the job is nobody's on this account."""
         waiter = _Waiter(command, self._loop.time() + wait)
         try:
-            return await self._wait(waiter, request.gone())
+            return await self._wait(waiter, request.disconnected())
         finally:
             self._keep_place(waiter)
 

@@ -1,1 +1,1 @@
-"""What goes over HTTP, as both sides know it: bodies, answers, errors, tokens."""
+"""The HTTP format that server and client share: request bodies, responses, errors, tokens."""

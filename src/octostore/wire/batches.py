@@ -1,4 +1,4 @@
-"""Several commands in one call: each as one document, with its name beside what the single call has."""
+"""Batches: several commands in one call, each a JSON object with a command's name and the fields of the single call."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,30 +19,30 @@ _encode = msgspec.json.Encoder().encode
 
 
 class BatchResponse(msgspec.Struct, kw_only=True):
-    """One answer for each command, in their order."""
+    """One response for each command, in the order of the commands."""
 
     answers: list["CommandResponse"]
 
 
 class CommandResponse(msgspec.Struct, kw_only=True):
-    """What the single call would have been answered: the status, and the body."""
+    """The HTTP status and body that the single call would have returned."""
 
     status: int
     body: Any
 
 
-def command_response(answer: Any) -> CommandResponse:
-    """What a server would say of a reply, or of an error in its place."""
-    status, body = 200, answer
-    match answer:
+def command_response(reply: Any) -> CommandResponse:
+    """What a server would respond with for a reply, or for the error raised in its place."""
+    status, body = 200, reply
+    match reply:
         case OctoStoreError():
-            status, body = error_kind(answer.code).status, failure_from_error(answer)
-        case ClaimReply(session=SessionReply()) | ClaimReply(job_id=None):  # a task, or why there is none
-            body = task_response(answer)
+            status, body = error_kind(reply.code).status, failure_from_error(reply)
+        case ClaimReply(session=SessionReply()) | ClaimReply(job_id=None):  # a task, or the reason there is none
+            body = task_response(reply)
         case ClaimReply():
-            body = claim_response(answer)
+            body = claim_response(reply)
         case SessionReply():
-            status, body = 201, OpenedSession.of(answer)
+            status, body = 201, OpenedSession.of(reply)
         case EnqueueReply(created=True):
             status = 201
         case ClosedReply():
@@ -55,11 +55,11 @@ def check_batch_size(commands: Sequence[Any]) -> None:
 
 
 def encode_batch(batch: Batch) -> bytes:
-    documents = b",".join(map(_document_of, batch.commands))
+    documents = b",".join(map(_encode_command, batch.commands))
     return b'{"commands":[%s],"atomic":%s}' % (documents, b"true" if batch.atomic else b"false")
 
 
-def _document_of(command: Command[Any]) -> bytes:
+def _encode_command(command: Command[Any]) -> bytes:
     endpoint = BY_KIND[type(command)]
     names = {"command": endpoint.operation} | {name: getattr(command, name) for name in endpoint.params}
     head, body = _encode(names), _encode(endpoint.body_for(command) or {})
@@ -67,7 +67,6 @@ def _document_of(command: Command[Any]) -> bytes:
 
 
 def find_endpoint(document: dict[str, Any]) -> Endpoint:
-    """Which command it is."""
     operation = document.get("command")
     if not isinstance(operation, str) or operation not in OPERATIONS:
         raise InvalidInput("command", f"must be one of {', '.join(OPERATIONS)}")
@@ -75,26 +74,23 @@ def find_endpoint(document: dict[str, Any]) -> Endpoint:
 
 
 def decode_command(document: dict[str, Any], endpoint: Endpoint) -> tuple[dict[str, Any], Shape]:
-    """What stands in the address of the single call, and its body. Raises `msgspec.ValidationError`."""
+    """Return the path parameters and the body of the single call. Raises `msgspec.ValidationError`."""
     rest = document.copy()
     rest.pop("command", None)
     params = {name: msgspec.convert(rest.pop(name, None), str) for name in endpoint.params}
-    shape = endpoint.body or _Nothing
+    shape = endpoint.body or _NoBody
     body = msgspec.convert(convert_whole_floats(rest, shape), shape)
     if getattr(body, "wait_seconds", 0):
         raise InvalidInput("wait_seconds", "must be 0 here: a batch cannot wait")
     return params, body
 
 
-class _Nothing(Shape, forbid_unknown_fields=True):
-    """The body of a call that has none."""
+class _NoBody(Shape, forbid_unknown_fields=True):
+    """For a call without a body."""
 
 
 def can_be_batched(endpoint: Endpoint) -> bool:
-    """Commands, except those that hand out secrets, end what others have open, or only ask whether the store works.
-
-    Nor those that are batches by themselves.
-    """
+    """Any command except token commands, the probe, and commands for all matching jobs, which are batches already."""
     kind = endpoint.message_type
     if kind is None or not issubclass(kind, Command) or issubclass(kind, MatchingCommand):
         return False

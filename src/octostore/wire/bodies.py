@@ -1,4 +1,4 @@
-"""What is sent, and the command or question that each body or query stands for. Both ways: either makes the other."""
+"""Request bodies and queries, and how each converts to a core command or question, and back."""
 
 import re
 from collections.abc import Callable
@@ -20,45 +20,45 @@ _HEXADECIMAL = re.compile("[0-9a-fA-F]{64}")
 
 
 def _is(field: str, *values: Any) -> dict[str, Any]:
-    """A condition of JSON Schema."""
+    """The JSON Schema condition that `field` has one of `values`."""
     return {"properties": {field: {"enum": list(values)}}, "required": [field]}
 
 
 class Shape(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What is sent. It has the fields of what it stands for, except that seconds say so in their names."""
+    """A body or query. It has the fields of its command or question, with `_seconds` added where they are seconds."""
 
     RULES: ClassVar[list[dict[str, Any]]] = []
-    """What holds between fields, as JSON Schema. It is the commands that check it."""
+    """Conditions between fields, as JSON Schema. The commands check them."""
     DOCUMENTS_AT: ClassVar[int] = 1
-    """How far down the documents are, which may be as deep as anywhere else."""
+    """The nesting level of the caller's JSON documents, whose allowed depth starts there."""
     CORE_NAMES: ClassVar[dict[str, str | None]] = {"wait_seconds": None}
-    """Fields that the core knows by another name, or does not know."""
+    """Fields with another name in the core, or None if the core has no such field."""
 
     def values(self) -> dict[str, Any]:
-        """The fields of the command or question."""
+        """The fields for the command or question."""
         values = msgspec.structs.asdict(self)
-        for wire, core, codec in _translated(type(self)):
+        for wire, core, codec in _translated_fields(type(self)):
             value = values.pop(wire)
             if core is not None:
                 values[core] = codec.inward(value) if codec else value
         return values
 
     @classmethod
-    def of(cls, asked: Any, **more: Any) -> Self:
+    def of(cls, message: Any, **more: Any) -> Self:
         for wire, core, codec in _fields(cls):
             if core is not None:
-                value = getattr(asked, core)
+                value = getattr(message, core)
                 more[wire] = codec.outward(value) if codec else value
         return cls(**more)
 
 
 def with_wire_name(error: InvalidInput, shape: type[Shape]) -> InvalidInput:
-    """With the name under which the field was sent."""
+    """Name the field in `error` as the caller sent it."""
     return error.about(next((wire for wire, core, _ in _fields(shape) if core == error.field), error.field))
 
 
 def one_of(one: str, other: str) -> dict[str, Any]:
-    """That exactly one of two fields is given."""
+    """The JSON Schema condition that exactly one of two fields is given."""
     return {
         "oneOf": [
             {"properties": {field: {"type": "string"}, left_out: {"type": "null"}}, "required": [field]}
@@ -68,7 +68,7 @@ def one_of(one: str, other: str) -> dict[str, Any]:
 
 
 class Body(Shape, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A field that we do not know is refused, because ignoring it would do something else than was asked for."""
+    """Unknown fields are refused: ignoring one could do something the caller did not ask for."""
 
 
 class _Codec(NamedTuple):
@@ -89,8 +89,8 @@ def _fields(shape: type[Shape]) -> tuple[_Field, ...]:
 
 
 @cache
-def _translated(shape: type[Shape]) -> tuple[_Field, ...]:
-    """Those that are not the same in the core."""
+def _translated_fields(shape: type[Shape]) -> tuple[_Field, ...]:
+    """The fields that differ from the core's."""
     return tuple(field for field in _fields(shape) if field.codec or field.wire != field.core)
 
 
@@ -109,7 +109,7 @@ class _Terms(Body):
 
 
 class ClaimBody(_Terms):
-    again: Annotated[bool, Meta(description="Claim it although it is done.")] = False
+    again: Annotated[bool, Meta(description="Claim the job even if it is done.")] = False
 
 
 class ClaimNextBody(_Terms):
@@ -132,7 +132,7 @@ class ClaimTaskBody(Body):
     max_silence_seconds: f.MaxSilence | None = None
     traceparent: f.Traceparent | None = None
     lease_id: (
-        Annotated[f.LeaseId, Meta(description="The session's, if you have it open: claim the task within it.")] | None
+        Annotated[f.LeaseId, Meta(description="The lease of a session you have open, to claim the task in it.")] | None
     ) = None
 
     CORE_NAMES: ClassVar = {"agent": "owner", "wait_seconds": None}
@@ -151,7 +151,7 @@ class LeaseBody(Body):
 class HeartbeatBody(LeaseBody, kw_only=True):
     ttl_seconds: f.Ttl | None = None
     progress: (
-        Annotated[f.ProgressNote | ProgressBody, Meta(description="What is being done: a text, or note and percent.")]
+        Annotated[f.ProgressNote | ProgressBody, Meta(description="What you are doing: text, or a note and percent.")]
         | None
     ) = None
     number: f.WriteNumber | None = None
@@ -163,10 +163,10 @@ class HeartbeatBody(LeaseBody, kw_only=True):
         return Shape.values(self) | (progress.values() if progress else {})
 
     @classmethod
-    def of(cls, asked: Any, **more: Any) -> Self:
-        told = asked.note is not None or asked.percent is not None
-        body = super().of(asked, **more)
-        body.progress = ProgressBody.of(asked) if told else None
+    def of(cls, message: Any, **more: Any) -> Self:
+        body = super().of(message, **more)
+        has_progress = message.note is not None or message.percent is not None
+        body.progress = ProgressBody.of(message) if has_progress else None
         return body
 
 
@@ -176,7 +176,7 @@ class CheckpointBody(LeaseBody, kw_only=True):
 
 
 class ReleaseBody(LeaseBody, kw_only=True):
-    outcome: Annotated[Outcome, Meta(description="How it went.")] = "released"
+    outcome: Annotated[Outcome, Meta(description="How the work ended.")] = "released"
     result: f.Result = None
     error: f.ErrorText | None = None
     note: f.Note | None = None
@@ -196,11 +196,11 @@ class ReleaseTaskBody(ReleaseBody, kw_only=True):
 
 
 class UndoBody(Body):
-    """One of `job_id` and `session_id`: the latter for a session, and for a task that came with one."""
+    """Either `job_id` or `session_id`: the latter for a session, or for a task claimed together with its session."""
 
     lease_id: f.LeaseId
     job_id: f.JobId | None = None
-    session_id: f.BoundTo | None = None
+    session_id: f.OwnSessionId | None = None
 
     RULES: ClassVar = [one_of("job_id", "session_id")]
 
@@ -253,7 +253,7 @@ class SetQueueBody(ReasonBody):
 
 
 class OpenSessionBody(Body):
-    """Without an `agent` it is a lock client's session: 60 seconds by default, and never under 10 or over 300."""
+    """Without an `agent`, this is a lock client's session: 60 seconds by default, and always between 10 and 300."""
 
     agent: f.Owner | None = None
     ttl_seconds: f.SessionTtl | None = None
@@ -273,12 +273,12 @@ class OpenSessionBody(Body):
     def _ttl(self) -> float:
         if self.agent is not None:
             return limits.TTL_DEFAULT_SECONDS if self.ttl_seconds is None else self.ttl_seconds
-        wanted = limits.LOCK_TTL_DEFAULT_SECONDS if self.ttl_seconds is None else self.ttl_seconds
-        return min(max(wanted, f.LOCK_SESSION_TTL_MIN), f.LOCK_SESSION_TTL_MAX)
+        requested = limits.LOCK_TTL_DEFAULT_SECONDS if self.ttl_seconds is None else self.ttl_seconds
+        return min(max(requested, f.LOCK_SESSION_TTL_MIN), f.LOCK_SESSION_TTL_MAX)
 
 
 class SessionLeaseBody(Body):
-    """The lease may be left out for a lock client's session, by its principal."""
+    """The principal of a lock client's session may leave out the lease."""
 
     lease_id: f.LeaseId | None = None
 
@@ -306,7 +306,7 @@ class TokenBody(Body):
 
 
 class LoginBody(Body):
-    """One of `token` and `code`."""
+    """Either `token` or `code`."""
 
     token: f.Secret | None = None
     code: f.Code | None = None
@@ -325,18 +325,18 @@ class BatchBody(Body):
     DOCUMENTS_AT: ClassVar = 3
 
 
-# The lock routes, as existing clients know them. What else these send is ignored, as it always was.
+# The lock routes. Existing clients send other fields too, which are ignored as they always were.
 
 
 class LockBody(Shape, kw_only=True, omit_defaults=True):
-    """A body of a lock route."""
+    """The body of a lock route."""
 
 
 class AcquireBody(LockBody):
     ttl_seconds: f.LockTtl = limits.LOCK_TTL_DEFAULT_SECONDS
     metadata: f.LockMetadata | None = None
     session_id: f.BoundTo | None = None
-    ephemeral: Annotated[bool, Meta(description="It is the session's, and ends with it.")] = False
+    ephemeral: Annotated[bool, Meta(description="Release the lock when its session ends.")] = False
     lock_delay_seconds: f.LockDelay = 0
     holder: f.Holder | None = None
 
@@ -419,7 +419,7 @@ class EventsQuery(PageQuery):
 
 
 def convert_whole_floats(value: Any, kind: type) -> Any:
-    """What JSON calls a whole number is one, also where it is written as 5.0: some languages know no other numbers."""
+    """Accept 5.0 for 5: JSON makes no difference, and some languages only have floats."""
     if isinstance(value, dict):
         for name in _whole_fields(kind):
             if isinstance(value.get(name), float) and value[name].is_integer():
@@ -428,7 +428,7 @@ def convert_whole_floats(value: Any, kind: type) -> Any:
 
 
 def split_lists(query: dict[str, Any], kind: type) -> dict[str, Any]:
-    """What a query has with commas in between, none of which is part of a name."""
+    """Split comma-separated values. No name contains a comma."""
     for name in _list_fields(kind):
         if name in query:
             query[name] = query[name].split(",")
@@ -437,28 +437,28 @@ def split_lists(query: dict[str, Any], kind: type) -> dict[str, Any]:
 
 @cache
 def _list_fields(kind: type) -> list[str]:
-    return _fields_of(kind, msgspec.inspect.ListType)
+    return _fields_of_type(kind, msgspec.inspect.ListType)
 
 
 @cache
 def _whole_fields(kind: type) -> list[str]:
-    return _fields_of(kind, msgspec.inspect.IntType)
+    return _fields_of_type(kind, msgspec.inspect.IntType)
 
 
-def _fields_of(kind: type, wanted: type[msgspec.inspect.Type]) -> list[str]:
+def _fields_of_type(kind: type, field_type: type[msgspec.inspect.Type]) -> list[str]:
     fields = msgspec.structs.fields(kind)
-    return [field.name for field in fields if _can_be(wanted, msgspec.inspect.type_info(field.type))]
+    return [field.name for field in fields if _allows(field_type, msgspec.inspect.type_info(field.type))]
 
 
-def _can_be(wanted: type[msgspec.inspect.Type], info: msgspec.inspect.Type) -> bool:
+def _allows(field_type: type[msgspec.inspect.Type], info: msgspec.inspect.Type) -> bool:
     if isinstance(info, msgspec.inspect.UnionType):
-        return any(_can_be(wanted, option) for option in info.types)
+        return any(_allows(field_type, option) for option in info.types)
     if isinstance(info, msgspec.inspect.Metadata):
-        return _can_be(wanted, info.type)
-    return isinstance(info, wanted)
+        return _allows(field_type, info.type)
+    return isinstance(info, field_type)
 
 
-# How values of some fields are written, by the name that the core has for them
+# Codecs for fields whose JSON form differs from the core's, by their core names
 
 
 def _unless_none(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -466,13 +466,13 @@ def _unless_none(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _digest_from(text: str) -> bytes:
-    if not _HEXADECIMAL.fullmatch(text):  # `bytes.fromhex` alone would let blanks through
+    if not _HEXADECIMAL.fullmatch(text):  # `bytes.fromhex` alone would accept blanks
         raise InvalidInput("digest", "must be 64 hexadecimal digits")
     return bytes.fromhex(text)
 
 
 def _document(field: str) -> _Codec:
-    """JSON, and None where there is none."""
+    """JSON, or None for no document."""
     return _Codec(partial(encode_json, field), _unless_none(Raw))
 
 
@@ -491,7 +491,7 @@ _CODECS = {
     "metadata": _document("metadata"),
     "payload": _document("payload"),
     "result": _document("result"),
-    # In these null is a value, too.
+    # In these, null is a document like any other.
     "data": _Codec(partial(encode_any, "checkpoint"), Raw),
     "context": _Codec(partial(encode_any, "context"), Raw),
     "kinds": _LIST,

@@ -1,7 +1,7 @@
-"""How long a caller waits for its answer, which it says with every request: after that, nothing must be done for it."""
+"""The deadline header: how long a caller waits for its response. A request that misses it must not take effect."""
 
 DEADLINE_HEADER = "X-OctoStore-Deadline-Ms"
-"""Milliseconds from when the request was sent. Not a moment: clocks of two machines differ, and patience does not."""
+"""Milliseconds from when the request was sent: a duration, because the clocks of two machines differ."""
 DEADLINE_MAX_MS = 86_400_000
 
 

@@ -1,4 +1,4 @@
-"""Errors over HTTP, in both directions: one envelope, and enough in it to raise the same error on the other side."""
+"""The error envelope. It carries enough for the client to raise the same exception."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from octostore.wire.errors import error_kind
 
 
 class Failure(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`error` says what happened, `code` is a stable word for it, `details` what can be done about it."""
+    """`error` says what happened, `code` is a stable name for it, `details` says what to do about it."""
 
     error: str
     code: str
@@ -19,7 +19,7 @@ class Failure(msgspec.Struct, kw_only=True, omit_defaults=True):
     request_id: str = ""
     retry_after_ms: int | None = None
 
-    # What the errors of some codes carry besides.
+    # Only with some codes.
     job_id: str | None = None
     field: str | None = None
     limit: float | None = None
@@ -38,7 +38,7 @@ class Failure(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Problem(msgspec.Struct, kw_only=True):
-    """The same as RFC 9457 has it, for those who accept `application/problem+json`; all else is as in `Failure`."""
+    """The same error as RFC 9457 problem details, for `Accept: application/problem+json`; plus `Failure`'s fields."""
 
     type: str
     title: str
@@ -53,25 +53,25 @@ UNREACHABLE_RETRY_MS = 1_000
 
 
 def failure_from_error(error: OctoStoreError) -> Failure:
-    """What is told of `error`. Its own attributes have the same names here."""
-    told = {name: value for name, value in vars(error).items() if name in Failure.__struct_fields__}
-    failure = Failure(error=str(error), code=error.code, details=error_kind(error.code).advice, **told)
+    attributes = {name: value for name, value in vars(error).items() if name in Failure.__struct_fields__}
+    failure = Failure(error=str(error), code=error.code, details=error_kind(error.code).advice, **attributes)
     if isinstance(error, Unreachable):
         failure.retry_after_ms = UNREACHABLE_RETRY_MS
     return failure
 
 
 def error_from_failure(failure: Failure) -> OctoStoreError:
-    """The error that the other side had, in its words."""
+    """Rebuild the exception that the server reported, with the server's message."""
     kind = error_kind(failure.code)
     error = kind.raises.__new__(kind.raises)
-    # The advice on what a server itself refuses is written for whoever calls it.
-    is_of_store = failure.code == kind.raises.code
-    error.args = (failure.error if is_of_store else f"{failure.error}. {failure.details}".rstrip(". "),)
-    told = {name: getattr(failure, name) for name in error_kind(kind.raises.code).carries}
-    error.__dict__.update(told | {name: it for name, it in _USUAL.items() if name in told and told[name] is None})
+    # Only the server knows the advice for its own errors, so the message includes it.
+    is_from_store = failure.code == kind.raises.code
+    error.args = (failure.error if is_from_store else f"{failure.error}. {failure.details}".rstrip(". "),)
+    attributes = {name: getattr(failure, name) for name in error_kind(kind.raises.code).carries}
+    missing = {name: value for name, value in _DEFAULTS.items() if name in attributes and attributes[name] is None}
+    error.__dict__.update(attributes | missing)
     return error
 
 
-_USUAL = {"field": "request", "reason": "server"}
-"""Where the other side does not say."""
+_DEFAULTS = {"field": "request", "reason": "server"}
+"""For attributes that the server left out."""

@@ -1,7 +1,6 @@
-"""What is answered, where it is not a reply of the core as it is.
+"""Response bodies that differ from the core's replies.
 
-The answer to a claim has only the fields that its `status` speaks with; `ClaimReply` is what they become again on the
-other side.
+The response to a claim has only the fields that belong to its `status`; the client decodes all of them as `ClaimReply`.
 """
 
 from typing import Annotated, Any, Literal, Self, TypeAlias, TypeVar
@@ -48,7 +47,7 @@ class _Live(_Owned):
 
 
 class Claimed(_Live, tag="claimed"):
-    """It is yours. `lease_id` authorises every later write; `fencing_token` guards what you write elsewhere."""
+    """The job is yours. `lease_id` authorizes every later write; `fencing_token` protects what you write elsewhere."""
 
     lease_id: str
     ttl: Annotated[float, Meta(description="Seconds.")]
@@ -65,17 +64,17 @@ class Claimed(_Live, tag="claimed"):
 
 
 class HeldByOther(_Live, tag="held"):
-    """Somebody else has it, and is alive."""
+    """Someone else owns the job, and is alive."""
 
     progress: ProgressView | None
     retry_after_ms: int
     host: str | None
     pid: int | None
-    stuck: Annotated[bool, Meta(description="Alive, and without progress for longer than it may be.")]
+    stuck: Annotated[bool, Meta(description="Alive, but without progress for longer than its `max_silence`.")]
 
 
 class Done(_Claim, tag="done"):
-    """It was finished before."""
+    """The job is finished."""
 
     raw_result: msgspec.Raw = msgspec.field(name="result")
     note: str | None
@@ -83,7 +82,7 @@ class Done(_Claim, tag="done"):
 
 
 class Delayed(_Claim, tag="delayed"):
-    """Nobody has it, but it cannot be claimed before `available_at`; nor then, if its queue is still paused."""
+    """Nobody owns the job, but it cannot be claimed before `available_at`, or later if its queue is still paused."""
 
     available_at: Moment
     retry_after_ms: int
@@ -93,7 +92,7 @@ class Delayed(_Claim, tag="delayed"):
 
 
 class Dead(_Claim, tag="dead"):
-    """It is out of attempts, or was cancelled. `requeue` brings it back."""
+    """The job has exhausted its attempts or was cancelled. `requeue` brings it back."""
 
     error: str | None
     note: str | None
@@ -101,14 +100,14 @@ class Dead(_Claim, tag="dead"):
 
 
 class Empty(_Claim, tag="empty"):
-    """Nothing in the queue can be claimed now; `queue_status` says what else is in it."""
+    """No job in the queue can be claimed now; `queue_status` says what the queue contains."""
 
     available_at: Annotated[
-        Moment | None, Meta(description="When the first of its jobs is due; null if none is scheduled.")
+        Moment | None, Meta(description="When the next job in the queue is due; null if none is scheduled.")
     ]
     retry_after_ms: int
     all_done: Annotated[
-        bool, Meta(description="Every job is settled (done or dead): nothing will come unless somebody adds a job.")
+        bool, Meta(description="Every job is settled (done or dead): nothing will come unless someone adds a job.")
     ]
     queue_status: QueueStatus
 
@@ -121,21 +120,21 @@ def index_by_status(*kinds: type[msgspec.Struct]) -> dict[Any, type[msgspec.Stru
     return {kind.__struct_config__.tag: kind for kind in kinds}
 
 
-_ANSWERS = index_by_status(Claimed, HeldByOther, Done, Delayed, Dead, Empty)
+_RESPONSES = index_by_status(Claimed, HeldByOther, Done, Delayed, Dead, Empty)
 
 
 def claim_response(reply: ClaimReply) -> msgspec.Struct:
-    return msgspec.convert(reply, _ANSWERS[reply.status], from_attributes=True)
+    return msgspec.convert(reply, _RESPONSES[reply.status], from_attributes=True)
 
 
 class TaskClaimed(Claimed, tag="claimed"):
-    """The session is yours, and this task. `lease_id` is that of both. `session` is null if you had it open before."""
+    """The session and this task are yours, under one `lease_id`. `session` is null if you already had it open."""
 
     session: SessionReply | None
 
 
 class SessionHeld(_Owned, tag="held"):
-    """Somebody else has the session, and is alive; or, with the session's `lease_id`, it has a task: `job_id`."""
+    """Someone else has the session, and is alive; or, if you sent its `lease_id`, it still has the task `job_id`."""
 
     session_id: str
     fencing_token: int | None
@@ -143,15 +142,15 @@ class SessionHeld(_Owned, tag="held"):
 
 
 ClaimTaskResponse: TypeAlias = TaskClaimed | SessionHeld | Empty
-_TASK_ANSWERS = index_by_status(TaskClaimed, SessionHeld, Empty)
+_TASK_RESPONSES = index_by_status(TaskClaimed, SessionHeld, Empty)
 
 
 def task_response(reply: ClaimReply) -> msgspec.Struct:
-    return msgspec.convert(reply, _TASK_ANSWERS[reply.status], from_attributes=True)
+    return msgspec.convert(reply, _TASK_RESPONSES[reply.status], from_attributes=True)
 
 
 def extend_view(kind: type[S], view: msgspec.Struct, **more: Any) -> S:
-    """`view` as a `kind` of it that says more."""
+    """Copy `view` into its subclass `kind`, with the additional fields."""
     return kind(**{name: getattr(view, name) for name in view.__struct_fields__}, **more)
 
 
@@ -164,7 +163,7 @@ class OpenedSession(SessionReply, frozen=True, kw_only=True):
 
 
 class SessionState(SessionView, frozen=True, kw_only=True):
-    """A session, for those who know it from the lock routes and for others."""
+    """A session, with the extra fields that lock clients know."""
 
     user_id: str
     active: bool
@@ -172,14 +171,14 @@ class SessionState(SessionView, frozen=True, kw_only=True):
 
 
 class SessionList(msgspec.Struct, kw_only=True):
-    """`cursor` continues the listing; null means that this was the last page. Contexts are left out."""
+    """`cursor` continues the list; null on the last page. Contexts are left out."""
 
     sessions: list[SessionState]
     cursor: str | None
 
 
 class NewToken(TokenView, frozen=True, kw_only=True):
-    """`token` is shown this once; it is null where you made it yourself."""
+    """`token` is shown only once; it is null if you made the token yourself."""
 
     token: str | None
 
@@ -192,7 +191,7 @@ class RotatedToken(SecretFree, msgspec.Struct, kw_only=True):
 
 
 class LoginLink(SecretFree, msgspec.Struct, kw_only=True):
-    """`code` works once, until `expires_at`, on the server that made it."""
+    """`code` works once, until `expires_at`, on the server that issued it."""
 
     code: str
     expires_at: Moment
@@ -223,7 +222,7 @@ class LockDelayed(msgspec.Struct, tag_field="status", tag="delayed", kw_only=Tru
 
 
 class LockRenewed(SecretFree, msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`stop_requested` is there if an operator wants the lock released."""
+    """`stop_requested` is present if an operator wants the lock released."""
 
     lease_id: str
     expires_at: Moment
@@ -241,7 +240,7 @@ class LockState(msgspec.Struct, kw_only=True):
 
 
 class LockList(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`total` counts all that there are, also on other pages. `cursor` continues the list, if it goes on."""
+    """`total` counts the locks on all pages. `cursor` continues the list; it is absent on the last page."""
 
     locks: list[LockState]
     total: int
@@ -253,7 +252,7 @@ class LockList(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class About(msgspec.Struct, kw_only=True):
-    """What answers here, and where to read on."""
+    """What this server is, and where its documentation is."""
 
     name: Literal["OctoStore"]
     version: str
@@ -269,11 +268,11 @@ class Health(msgspec.Struct, kw_only=True):
 
 
 class Readiness(msgspec.Struct, kw_only=True):
-    """`ready` after a write that went through to the store's disk."""
+    """`ready`: a test write reached the store's disk."""
 
     status: Literal["ready"]
     seq: int
-    at: Annotated[Moment, Meta(description="When that was, by the store's own clock.")]
+    at: Annotated[Moment, Meta(description="When the test write happened, by the store's clock.")]
     version: str
 
 

@@ -1,4 +1,4 @@
-"""Files with a token in them: only their owner may read them, and so they are written."""
+"""Token files, which only their owner can read."""
 
 import os
 import stat
@@ -9,26 +9,27 @@ from pathlib import Path
 from octostore.core.errors import InvalidInput
 
 OWN_TOKEN_LINK = "admin.token"  # noqa: S105  # a file's name
-"""In the data folder, a link to the first token of the store that is there, too. It was a file once, for any store."""
+"""In the data folder: a link to the first token of the store in that folder. Early versions wrote a plain file here."""
 
 
 def admin_token_file(folder: Path, store_id: str) -> Path:
-    """Where servers leave the first token of a store."""
-    if not store_id.isalnum():  # it comes from the store, and must not lead to another folder
+    """Where a server writes the first token of a store."""
+    if not store_id.isalnum():  # the id comes from the store; it must not lead to another folder
         raise InvalidInput("the store's id", f"must be letters and digits, not {store_id!r}")
     return folder / f"{store_id}.admin.token"
 
 
 def address_file(folder: Path, host: str, port: int) -> Path:
-    """A link to the first token of the store that is served at this address, for clients of the same user."""
+    """A link to the first token of the store served at this address, for clients of the same user."""
     return folder / f"{f'[{host}]' if ':' in host else host}:{port}.token"
 
 
 def read_token_file(path: Path, what: str = "the token file") -> str:
-    """Raises `FileNotFoundError`; and `InvalidInput` where others could have read it, too: it is no secret then.
+    """Read a token.
 
-    A file that is not ours was put there by whoever runs us, as systemd and containers do with secrets. Its mode is not
-    ours to change, and often says less than is allowed.
+    Raises `FileNotFoundError`, or `InvalidInput` if the file cannot be read or other users can read it too. The mode
+    is checked only if the file belongs to this user: systemd and container runtimes mount secrets with their own
+    owner and mode.
     """
     try:
         with path.open(encoding="ascii") as file:
@@ -37,8 +38,8 @@ def read_token_file(path: Path, what: str = "the token file") -> str:
             if is_open and status.st_uid == os.geteuid():
                 raise InvalidInput(
                     what,
-                    f"({path}) can be read by other users; run: chmod 600 {path}, and replace the token if they may "
-                    "have read it",
+                    f"({path}) can be read by other users; run: chmod 600 {path}, and replace the token if someone "
+                    "may have read it",
                 )
             return file.read().strip()
     except UnicodeDecodeError:
@@ -54,8 +55,8 @@ def write_token_file(path: Path, token: str) -> None:
 
 
 def write_private_file(path: Path, content: bytes) -> None:
-    """In one step, and never readable by others, not even for a moment."""
-    with _new(path) as temporary:
+    """Write atomically. The file is never readable by others, not even for a moment."""
+    with _replacing(path) as temporary:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
@@ -64,14 +65,14 @@ def write_private_file(path: Path, content: bytes) -> None:
 
 
 def link_token_file(link: Path, path: Path) -> None:
-    """In one step, whatever was at `link` before."""
-    with _new(link) as temporary:
+    """Point `link` at `path` atomically, replacing what was there."""
+    with _replacing(link) as temporary:
         temporary.symlink_to(path.name)
 
 
 @contextmanager
-def _new(path: Path) -> Iterator[Path]:
-    """A name for what is at `path` once the block has ended."""
+def _replacing(path: Path) -> Iterator[Path]:
+    """Yield a temporary path, which replaces `path` when the block ends."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.unlink(missing_ok=True)
     yield temporary

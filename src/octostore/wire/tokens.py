@@ -1,4 +1,4 @@
-"""What a token looks like: `octo_`, 256 random bits, and a checksum that tells a mistyped one from a wrong one."""
+"""The token format: `octo_`, 256 random bits, and a checksum that catches typing errors without asking the store."""
 
 import hashlib
 import re
@@ -14,7 +14,7 @@ SECRET_CHARACTERS = 43  # 62^43 > 2^256
 CHECKSUM_CHARACTERS = 6  # 62^6 > 2^32
 _DIGITS = string.digits + string.ascii_letters
 TOKEN_IN_TEXT = re.compile(rf"{PREFIX}[0-9A-Za-z]{{{SECRET_CHARACTERS},}}")
-"""One within other text, also if it was mistyped."""
+"""Matches a token inside other text, even a mistyped one."""
 
 
 def new_token() -> str:
@@ -29,7 +29,7 @@ def format_token(secret: bytes) -> str:
 
 
 def is_well_formed(token: str) -> bool:
-    """Whether it can be a token at all. Cheap, so that garbage costs no look into the store."""
+    """Cheap, so a malformed token never costs a query."""
     body, checksum = token[len(PREFIX) : -CHECKSUM_CHARACTERS], token[-CHECKSUM_CHARACTERS:]
     return (
         token.startswith(PREFIX) and len(body) == SECRET_CHARACTERS and token.isascii() and checksum == _checksum(body)
@@ -37,14 +37,14 @@ def is_well_formed(token: str) -> bool:
 
 
 def token_digest(token: str) -> bytes:
-    """What is stored of a token. It is as random as a key, so a plain hash is as good as a slow one."""
+    """What the store keeps of a token. A token has 256 random bits, so a fast hash is as safe as a slow one."""
     return hashlib.sha256(token.encode()).digest()
 
 
 def check_token(field: str, token: str) -> None:
-    """Raises `InvalidInput`, without the token in its text."""
+    """Raise `InvalidInput` if `token` is malformed. The message never contains the token."""
     if not is_well_formed(token):
-        raise InvalidInput(field, f"is not an OctoStore token: they begin with {PREFIX} and end in a checksum")
+        raise InvalidInput(field, f"is not an OctoStore token: tokens begin with {PREFIX} and end with a checksum")
 
 
 def _checksum(body: str) -> str:

@@ -39,8 +39,8 @@ async def events(call: Call) -> Response | StreamingResponse:
         if beating:
             raise InvalidInput("heartbeats", NEEDS_STREAM)
         return Response(await call.services.store.ask(question))
-    place = call.services.streams.one_of(call.principal.name)
-    return EventStream(call.request, _frames(call, question, beating), place)
+    slot = call.services.streams.slot(call.principal.name)
+    return EventStream(call.request, _frames(call, question, beating), slot)
 
 
 def _beating(call: Call) -> tuple[str, ...]:

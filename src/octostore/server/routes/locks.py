@@ -206,7 +206,7 @@ async def watch_lock(call: Call) -> StreamingResponse:
     call.principal.require_name(job_id)
     check_lock_name("job_id", job_id)  # while there is still somebody to tell
     watching = _Watching(call, job_id)
-    return EventStream(call.request, watching.frames(), call.services.streams.one_of(call.principal.name))
+    return EventStream(call.request, watching.frames(), call.services.streams.slot(call.principal.name))
 
 
 class _Watching:
