@@ -38,11 +38,11 @@ A_COMMAND: Edits = {
     ],
     "wire/endpoints.py": [
         (
-            '    _at("cancel_job",',
+            '    _row("cancel_job",',
             (
-                '    _at("inspect_job", "POST /jobs/{job_id}/inspect", c.InspectJob, r.JobView, '
+                '    _row("inspect_job", "POST /jobs/{job_id}/inspect", c.InspectJob, r.JobView, '
                 "b.ReasonBody, **_ONCE),\n"
-                '    _at("cancel_job",'
+                '    _row("cancel_job",'
             ),
         )
     ],
