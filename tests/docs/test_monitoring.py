@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+import octostore
 from octostore.server.metrics import FAMILIES
 from tests.support.documents import Machine, blocks_of, follow, replaced
-from tests.support.processes import PATIENCE_SECONDS, ROOT
+from tests.support.processes import PATIENCE_SECONDS, ROOT, until
 from tests.support.server import ServerProcess
 
 PAGE = ROOT / "docs" / "how-to" / "monitoring.md"
@@ -97,14 +98,24 @@ def test_the_reference_lists_every_metric_with_its_type(families: dict[str, str]
     assert {family.full_name: family.kind for family in FAMILIES.values()} == families
 
 
-@pytest.mark.parametrize("name", ["alerts.yml", "alerts_test.yml", "dashboard.json"])
-def test_only_metrics_that_exist_are_used(name: str, families: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "path",
+    [PAGE, *(FOLDER / name for name in ("alerts.yml", "alerts_test.yml", "dashboard.json"))],
+    ids=lambda path: path.name,
+)
+def test_only_metrics_that_exist_are_used(path: Path, families: dict[str, str]) -> None:
     histograms = {f"{name}{end}" for name, kind in families.items() if kind == "histogram" for end in SUFFIXES}
     plain = {name for name, kind in families.items() if kind != "histogram"}
-    text = (FOLDER / name).read_text(encoding="utf-8")
-    used = set(re.findall(r"\boctostore_\w+", text))
+    used = set(re.findall(r"\boctostore_\w+", path.read_text(encoding="utf-8")))
     assert used
-    assert used <= plain | histograms
+    assert used <= (set(families) if path == PAGE else plain | histograms)
+
+
+def test_what_comes_from_the_log_covers_programs_that_use_the_store_directly(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path) as server, octostore.connect(f"sqlite:///{tmp_path}/octostore.db") as store:
+        store.claim_job("job", owner="somebody else")
+        until(lambda: 'octostore_events_total{type="claimed"} 1.0' in server.get("/metrics").body.decode())
+        assert "octostore_claims_total{" not in server.get("/metrics").body.decode()
 
 
 # Together
