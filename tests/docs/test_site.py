@@ -10,6 +10,7 @@ from docs.site.build import CONFIG, build
 from docs.site.check import problems_of
 from docs.site.pages import DOCS
 from tests.support.chromium import PROGRAM, Chromium, no_complaints
+from tests.support.documents import Machine, blocks_of
 
 ADVICE = "add them to `nav` in zensical.toml"
 
@@ -21,6 +22,12 @@ def test_every_page_is_in_the_navigation() -> None:
     missing = sorted(str(path.relative_to(DOCS)) for path in set(DOCS.rglob("*.md")) - shown)
     assert missing == [], ADVICE
     assert [one for one in patterns if not one.startswith("project/") and not list(DOCS.glob(one))] == []
+
+
+def test_the_command_on_the_first_page_works(tmp_path: Path) -> None:
+    first = blocks_of(DOCS / "index.md", "sh")[0].text
+    with Machine(tmp_path / "machine") as machine:
+        assert machine.start(["bash", "-euc", first]).end() == (0, "one of us writes the report\n")
 
 
 @pytest.fixture(scope="module")
