@@ -110,18 +110,19 @@ MISUNDERSTOOD = [
     (["xyzzy"], "unknown command 'xyzzy'"),
     (["unlock"], "unknown command 'unlock'; did you mean release?"),
     (["status"], "unknown command 'status'; did you mean owner?"),
-    (["claim", "J", "--tt", "5"], "unrecognized arguments: --tt 5"),
+    (["ls"], "unknown command 'ls'; did you mean list?"),
+    (["claim", "J", "--tt", "5"], "unknown option --tt; did you mean --ttl?"),
+    (["list", "--xyzzy=1"], "unknown option --xyzzy"),
+    (["owner", "J", "K"], "unexpected argument 'K'"),
     (["claim", "J", "--ttl"], "argument --ttl: expected one argument"),
     (["hand-over", "S"], "the following arguments are required: --to"),
     (["owner", "J", "--", "ls"], "owner takes nothing after --"),
-    (["run", "J"], "no command given: put `--` before it, as in `octostore run JOB [options] -- COMMAND …`"),
-    (
-        ["work", "Q", "./do.sh"],
-        "no command given: put `--` before it, as in `octostore work QUEUE [options] -- COMMAND …`",
-    ),
-    (["run", "J", "--wiat", "5", "--", "true"], "unrecognized arguments: --wiat 5"),
-    (["run", "J", "--wiat", "5"], "unrecognized arguments: --wiat 5"),
-    (["token"], "the following arguments are required: create|list|revoke"),
+    (["run", "J"], "no command given; use `octostore run JOB [options] -- COMMAND …`"),
+    (["work", "Q", "./do.sh"], "put `--` before the command: `octostore work Q -- ./do.sh`"),
+    (["work", "Q", "./do it.sh", "-v"], "put `--` before the command: `octostore work Q -- './do it.sh' …`"),
+    (["run", "J", "--wiat", "5", "--", "true"], "unknown option --wiat; did you mean --wait?"),
+    (["run", "J", "--wiat", "5"], "unknown option --wiat; did you mean --wait?"),
+    (["token"], "the following arguments are required: create|list|revoke|rotate|generate"),
 ]
 
 
@@ -287,6 +288,12 @@ def test_a_token_that_is_none(name: str, clean: Path) -> None:
     assert done.code == 64
     assert f"octostore: {name} " in done.err
     assert mistyped not in done.err
+
+
+def test_a_command_inside_run_learns_why_it_has_no_token() -> None:
+    done = run_cli("list", OCTOSTORE_URL="https://locks.example.org", OCTOSTORE_RUN_SOCKET="/nowhere")
+    assert done.code == 64
+    assert "octostore:   next  `run` and `work` do not pass OCTOSTORE_TOKEN on to their commands" in done.err
 
 
 def test_no_token() -> None:

@@ -256,6 +256,8 @@ def test_a_job_that_is_taken_away(cli: Cli) -> None:
     assert beat.code == 20
     assert "its runner was shut down" in beat.err
     assert "ann lost it (force-released) after " in cli.call("owner", cli.job).out
+    again = cli.call("force-release", cli.job)
+    assert (again.code, again.out) == (0, f"{cli.job} has no owner; nothing changed\n")
 
 
 def test_a_job_that_is_cancelled_while_somebody_has_it(cli: Cli) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from octostore.wire.tokens import check_token
 from tests.cli.conftest import Cli
 from tests.support.cli import LiveCli, run_cli
 from tests.support.server import ServerProcess
@@ -113,6 +114,57 @@ def test_the_secret_alone_is_a_token(server: ServerProcess) -> None:
     (token,) = (one for one in run_cli("token", "list", "--json", **admin).json["tokens"] if one["name"] == "dashboard")
     assert run_cli("token", "revoke", token["token_id"], **admin).code == 0
     assert run_cli("list", **user).code == 77
+
+
+def test_a_rotated_token(clean: Path, server: ServerProcess) -> None:
+    path = clean / "ci.token"
+    path.write_text(server.new_token("ci", "read") + "\n")
+    path.chmod(0o600)
+    env = {"OCTOSTORE_URL": server.url, "OCTOSTORE_TOKEN_FILE": str(path)}
+    old = path.read_text().strip()
+    done = run_cli("token", "rotate", "--to", str(path), **env)
+    assert (done.code, done.err) == (0, "")
+    assert done.out == f"wrote ci's new token to {path}; the old one no longer works\n"
+    assert path.read_text().strip() != old
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert run_cli("list", **env).code == 0
+    assert run_cli("list", OCTOSTORE_URL=server.url, OCTOSTORE_TOKEN=old).code == 77
+
+    secret = run_cli("token", "rotate", "--secret", **env).out.strip()
+    user = {"OCTOSTORE_URL": server.url, "OCTOSTORE_TOKEN": secret}
+    shown = run_cli("token", "rotate", **user)
+    first, token_line, last = shown.out.splitlines()
+    assert first == "rotated ci's token; the old one no longer works"
+    assert last == "This token is not shown again. Keep it where only its user can read it."
+    user["OCTOSTORE_TOKEN"] = token_line.split()[1]
+    assert run_cli("token", "rotate", "--json", **user).json["name"] == "ci"
+
+
+def test_a_token_cannot_be_rotated_without_a_server_or_over_another_file(clean: Path, server: ServerProcess) -> None:
+    refused = run_cli("token", "rotate", OCTOSTORE_URL="sqlite:///jobs.db")
+    assert (refused.code, "must name a server" in refused.err) == (64, True), refused
+    path = clean / "notes.txt"
+    path.write_text("not a token")
+    token = server.new_token("ci", "read")
+    done = run_cli("token", "rotate", "--to", str(path), OCTOSTORE_URL=server.url, OCTOSTORE_TOKEN=token)
+    assert (done.code, "does not contain a token" in done.err) == (64, True), done
+    assert path.read_text() == "not a token"
+    assert run_cli("list", OCTOSTORE_URL=server.url, OCTOSTORE_TOKEN=token).code == 0, "it was not rotated"
+
+
+def test_tokens_for_a_tokens_file(clean: Path, server: ServerProcess) -> None:
+    done = run_cli("token", "generate", "ci", "--scope", "claim", "--prefix", "deploy-")
+    name, scopes, token, prefix = done.out.split()
+    assert (done.code, name, scopes, prefix) == (0, "ci", "claim", "deploy-")
+    check_token("token", token)
+    assert run_cli("token", "generate", "ci").out.split()[1] == "read,claim"
+    assert run_cli("token", "generate", "ci", "--secret").out.startswith("octo_")
+    assert run_cli("token", "generate", "ci", "--json").json["prefix"] == ""
+    for wrong in (["two words"], ["ci", "--prefix", "a#b"]):
+        assert run_cli("token", "generate", *wrong).code == 64
+    assert not any(clean.rglob("*.db")), "no store is needed"
+    refused = run_cli("list", OCTOSTORE_URL=server.url, OCTOSTORE_TOKEN=token)
+    assert refused.code == 77, "a token is good for nothing until a server reads the file"
 
 
 @pytest.mark.usefixtures("empty_store")

@@ -102,7 +102,14 @@ def test_errors_are_sentences(modules: Modules) -> None:
 
 def test_of_many_lines_one_is_told(modules: Modules) -> None:
     """As in a terminal."""
-    for text in ("boom", "Traceback:\n  at x\r\nno\tdisk\n", "one\ntwo", "", "a\n\n"):
+    for text in (
+        "boom",
+        "Traceback:\n  at x\r\nno\tdisk\n",
+        "one\ntwo",
+        "",
+        "a\n\n",
+        "1\noctostore: no\noctostore:   store x\n",
+    ):
         assert modules.call("words.js", "gist", text) == one_line(text).replace("no disk", "no\\tdisk")
 
 

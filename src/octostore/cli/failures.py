@@ -13,10 +13,15 @@ from octostore.cli.parser import PROGRAM, UsageError
 from octostore.cli.subcommands import Context
 from octostore.core.errors import Conflict, InvalidInput, LeaseLost, NotAllowed, NotFound, OctoStoreError, Unreachable
 from octostore.core.similar import did_you_mean
+from octostore.supervise.report import SOCKET_VARIABLE
 from octostore.wire.errors import ERRORS
 from octostore.wire.failures import Failure, failure_from_error
 
 DEBUG_VARIABLE = "OCTOSTORE_DEBUG"
+INSIDE_RUN = (
+    "`run` and `work` do not pass OCTOSTORE_TOKEN on to their commands; put the token in a file and set "
+    "OCTOSTORE_TOKEN_FILE"
+)
 _ABOUT = re.compile(r"argument (?:--)?([\w-]+)[^:]*: ")
 """How argparse starts a message about one argument."""
 
@@ -93,5 +98,6 @@ def _advice(error: OctoStoreError, context: Context) -> list[tuple[str, str]]:
     if isinstance(error, LeaseLost) and error.ended is not None and error.ended.note:
         return [("note", words.one_line(error.ended.note))]
     if isinstance(error, InvalidInput) and error.field in {"url", "token"}:
-        return [where]
+        is_inside = error.field == "token" and os.environ.get(SOCKET_VARIABLE)
+        return [where, ("next", INSIDE_RUN)] if is_inside else [where]
     return []

@@ -19,8 +19,17 @@ def add_operator_options(parser: argparse.ArgumentParser, *, can_be_all: bool = 
     parser.add_argument("--reason", metavar="TEXT", help="why; shown in the log and to those affected")
 
 
-def operate(arguments: Arguments, context: Context, change: Callable[[OctoStore, str], JobView]) -> int:
-    """Change each job. A refused change does not affect the others; the exit code is that of the last refusal."""
+def operate(
+    arguments: Arguments,
+    context: Context,
+    change: Callable[[OctoStore, str], JobView],
+    *,
+    needs_owner: bool = False,
+) -> int:
+    """Change each job. A refused change does not affect the others; the exit code is that of the last refusal.
+
+    With `needs_owner`, say so if a job has none: the change does nothing then.
+    """
     code = exit_codes.SUCCESS
     with context.address.open() as store:
         for job_id in arguments.jobs:
@@ -30,7 +39,9 @@ def operate(arguments: Arguments, context: Context, change: Callable[[OctoStore,
             except (Conflict, NotFound) as error:
                 code = print_failure(error, context)
             else:
-                context.console.print_result(job, _summary(job, before))
+                is_unchanged = needs_owner and before is None
+                summary = f"{job.job_id} has no owner; nothing changed" if is_unchanged else _summary(job, before)
+                context.console.print_result(job, summary)
     return code
 
 

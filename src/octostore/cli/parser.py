@@ -18,14 +18,31 @@ CLOSE = 0.8
 """How similar a mistyped command must be to be suggested."""
 _SYNONYMS = {
     "acquire": "claim",
+    "add": "enqueue",
     "done": "release",
+    "get": "owner",
+    "history": "events",
+    "info": "owner",
+    "jobs": "list",
+    "kill": "stop",
     "lock": "claim",
     "log": "events",
+    "logs": "events",
+    "ls": "list",
+    "pop": "next",
     "ps": "list",
+    "push": "enqueue",
     "renew": "heartbeat",
+    "retry": "requeue",
+    "rm": "cancel",
+    "server": "serve",
     "show": "owner",
+    "start": "serve",
     "status": "owner",
+    "submit": "enqueue",
+    "tokens": "token",
     "unlock": "release",
+    "whois": "owner",
     "worker": "work",
 }
 """What other tools call it, and what it is called here."""
@@ -82,11 +99,19 @@ class Parser(argparse.ArgumentParser):
     def short_usage(self) -> str:
         if self.usage is not None:
             return self.usage
-        return " ".join([self.prog, *map(value_placeholder, self._get_positional_actions()), "[options]"])
+        return " ".join([self.prog, *map(value_placeholder, self.positionals), "[options]"])
 
     @property
     def all_arguments(self) -> list[argparse.Action]:
         return list(self._actions)
+
+    @property
+    def positionals(self) -> list[argparse.Action]:
+        return self._get_positional_actions()
+
+    @property
+    def options(self) -> list[str]:
+        return list(self._option_string_actions)
 
     @property
     def nested(self) -> dict[str, "Parser"]:
@@ -131,18 +156,35 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     named = BY_NAME.get(word or "")
     parser = new_parser(() if named is None else [named])
     if word is not None and named is None:
-        parser.error(f"unknown command {word!r}{_did_you_mean(word)}")
+        parser.error(f"unknown command {word!r}{_did_you_mean(word, BY_NAME)}")
     parsed, unknown = parser.parse_known_args(own)
     subparser = parser.nested[parsed.command]
     takes_command = hasattr(parsed, "takes_command")
-    if takes_command and not command_line and not any(one.startswith("-") for one in unknown[:1]):
-        subparser.error(f"no command given: put `--` before it, as in `{subparser.short_usage}`")
+    if takes_command and not command_line and not unknown:
+        subparser.error(f"no command given; use `{subparser.short_usage}`")
     if unknown:
-        subparser.error(f"unrecognized arguments: {' '.join(unknown)}")
+        subparser.error(_explain_unknown(unknown, subparser, parsed, takes_command=takes_command and not command_line))
     if command_line and not takes_command:
         subparser.error(f"{parsed.command} takes nothing after --")
     parsed.command_line = command_line
     return parsed
+
+
+def _explain_unknown(
+    unknown: Sequence[str], subparser: Parser, parsed: argparse.Namespace, *, takes_command: bool
+) -> str:
+    first, *others = unknown
+    if first.startswith("-"):
+        option = first.partition("=")[0]
+        return f"unknown option {option}{_did_you_mean(option, subparser.options)}"
+    if not takes_command:
+        return f"unexpected argument {first!r}"
+    from shlex import quote  # noqa: PLC0415  # only for mistakes
+
+    # As with `flock FILE COMMAND`.
+    names = [quote(str(getattr(parsed, action.dest))) for action in subparser.positionals]
+    line = " ".join([subparser.prog, *names, "--", quote(first), *("…" for _ in others[:1])])
+    return f"put `--` before the command: `{line}`"
 
 
 def wants_json(arguments: Sequence[str]) -> bool:
@@ -168,10 +210,10 @@ def _command_of(arguments: Sequence[str]) -> str | None:
     return None
 
 
-def _did_you_mean(word: str) -> str:
+def _did_you_mean(word: str, known: Iterable[str]) -> str:
     from difflib import get_close_matches  # noqa: PLC0415  # only for typos
 
-    meant = [_SYNONYMS[word]] if word in _SYNONYMS else get_close_matches(word, BY_NAME, 1, CLOSE)
+    meant = [_SYNONYMS[word]] if word in _SYNONYMS else get_close_matches(word, known, 1, CLOSE)
     return "".join(f"; did you mean {name}?" for name in meant)
 
 

@@ -80,7 +80,7 @@ SUBCOMMANDS = [
     Subcommand("mcp", SETUP, "serve a store to an agent, as MCP tools"),
     Subcommand("setup", SETUP, "set up Claude Code, Codex or Cursor, for this project or for your user"),
     Subcommand("hook", SETUP, "answer a hook of an agent's client"),
-    Subcommand("token", SETUP, "create, list and revoke tokens"),
+    Subcommand("token", SETUP, "create, list, revoke and rotate tokens"),
     Subcommand("prime", SETUP, "print what an agent should know before it starts"),
     Subcommand("doctor", SETUP, "check the setup: store, clock, token, permissions"),
     Subcommand("demo", SETUP, "watch five agents race for one job, in ten seconds"),

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from octostore.core.replies import ClaimReply, JobOwner
 
 
+ADVICE = "octostore:   "
+"""How each line of advice after an error begins: see `failures`."""
 PREVIEW_LENGTH = 200
 """Characters of a document to show."""
 
@@ -88,8 +90,11 @@ def count(number: int, noun: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """The first and the last line of a text: errors usually say what is wrong in the last one."""
-    found = [line for line in map(str.strip, visible_lines(text)) if line]
+    """The first and the last line of a text: errors usually say what is wrong in the last one.
+
+    Our own errors end with where and what next, which is left out.
+    """
+    found = [line for line in map(str.strip, visible_lines(text)) if line and not line.startswith(ADVICE)]
     return " … ".join(found if len(found) <= 2 else [found[0], found[-1]])  # noqa: PLR2004
 
 

@@ -2,11 +2,13 @@
 
 `run` claims the job before the command starts, renews the lease while it runs, and releases the job when the command
 and everything it started have ended. The command gets OCTOSTORE_JOB, OCTOSTORE_FENCING_TOKEN, OCTOSTORE_ATTEMPT,
-OCTOSTORE_CHECKPOINT_FILE and OCTOSTORE_PREVIOUS (who had the job last, and how that ended, as JSON), TRACEPARENT if the
-job has a trace, and can call `octostore progress` and `octostore checkpoint`. `run` exits with the command's exit code
-(128 plus the signal number if a signal killed it), 11 if somebody else holds the job, or 10 if the job is done. If the
-lease cannot be renewed, the command and everything it started are stopped before anyone else can claim the job, and the
-exit code is 20.
+OCTOSTORE_CHECKPOINT_FILE, OCTOSTORE_PREVIOUS (who had the job last, and how that ended, as JSON) and, if the job has a
+trace, TRACEPARENT. It can call `octostore progress` and `octostore checkpoint`. It does not get OCTOSTORE_TOKEN: for
+other octostore commands inside it, put the token in a file and set OCTOSTORE_TOKEN_FILE.
+
+`run` exits with the command's exit code (128 plus the signal number if a signal killed it), 11 if another owner holds
+the job, or 10 if the job is done. If the lease cannot be renewed, the command and everything it started are stopped
+before anyone else can claim the job, and the exit code is 20.
 """
 
 import argparse
@@ -41,15 +43,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         dest="wait",
         action="store_const",
         const=0,
-        help="do not wait if somebody else holds it; the default",
+        help="do not wait if another owner holds it; the default",
     )
     add(
         "--on-held",
         choices=["fail", "skip"],
         default="fail",
-        help="if somebody else holds it: exit 11, or 0 with skip (fail)",
+        help="if another owner holds it: exit 11, or 0 with skip (fail)",
     )
-    add("--held-exit", type=exit_status, metavar="N", help="exit code if somebody else holds it, instead of 11 or 0")
+    add("--held-exit", type=exit_status, metavar="N", help="exit code if another owner holds it, instead of 11 or 0")
     add("--once", action="store_true", help="mark the job as done on success; later runs exit 10")
     add("--done-exit", type=exit_status, metavar="N", help="exit code if it is already done, instead of 10")
     add(

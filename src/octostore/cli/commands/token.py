@@ -1,44 +1,48 @@
 """Create, list and revoke tokens for a server, directly in the store or through the server with an admin token.
 
 A token is shown once, when it is created. Its user sets OCTOSTORE_TOKEN, or OCTOSTORE_TOKEN_FILE to a file that
-contains it.
+contains it. `rotate` replaces the token you use. `generate` prints a line for `serve --tokens-file`, without a store.
 """
 
 import argparse
 import os
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import get_args
 
 import msgspec
 
-from octostore.cli import words
+from octostore.cli import exit_codes, words
 from octostore.cli.options import seconds
 from octostore.cli.subcommands import Arguments, Context
+from octostore.core.checks import check_token_name
 from octostore.core.errors import InvalidInput
 from octostore.core.model import Scope
+from octostore.core.names import check_prefix
 from octostore.core.replies import TokenList, TokenView
 from octostore.stores.permissions import check_file
 from octostore.wire.responses import NewToken
 from octostore.wire.token_files import write_token_file
+from octostore.wire.tokens import is_well_formed, new_token
 
 EXAMPLES = [
     "octostore token create ci --prefix deploy- --expires-in 90d",
     "octostore token create dashboard --scope read --to dashboard.token",
     "octostore token list",
     "octostore token revoke tok-635a275988e64d1f",
+    'octostore token rotate --to "$OCTOSTORE_TOKEN_FILE"    # replace your own token',
+    "octostore token generate ci --prefix deploy- >> tokens    # for octostore serve --tokens-file tokens",
 ]
+NOT_SHOWN_AGAIN = "This token is not shown again. Keep it where only its user can read it."
+SCOPES: tuple[Scope, ...] = ("read", "claim")
 HEADER = ("TOKEN", "NAME", "SCOPES", "PREFIX", "CREATED", "EXPIRES", "STATUS")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", required=True, metavar="create|list|revoke")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="|".join(_ACTIONS))
     create = actions.add_parser("create", help="create a token and show it", description="Create a token and show it.")
-    create.add_argument("name", metavar="NAME", help="who will use it; the log shows this name")
-    create.add_argument(
-        "--scope", action="append", choices=get_args(Scope), help="what it may do; repeatable (read and claim)"
-    )
-    create.add_argument("--prefix", default="", metavar="P", help="only jobs whose names begin with this")
+    _add_principal(create)
     create.add_argument("--expires-in", type=seconds, metavar="S", help="how long it is valid, e.g. 90d (forever)")
     shown = create.add_mutually_exclusive_group()
     shown.add_argument("--to", type=Path, metavar="FILE", help="write it to a new file that only you can read")
@@ -48,10 +52,33 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "revoke", help="revoke a token", description="Revoke a token. It stops working at once, for good."
     )
     revoke.add_argument("token_id", metavar="TOKEN", help="its id, from `octostore token list`")
+    rotate = actions.add_parser(
+        "rotate",
+        help="replace the token you use",
+        description="Replace the token you use for a server. The old one stops working at once.",
+    )
+    new = rotate.add_mutually_exclusive_group()
+    new.add_argument("--to", type=Path, metavar="FILE", help="write it to this file, in place of the token in it")
+    new.add_argument("--secret", action="store_true", help="print only the token, for a pipe")
+    generate = actions.add_parser(
+        "generate",
+        help="print a line for `serve --tokens-file`",
+        description="Print a new token as a line for `octostore serve --tokens-file`. It is not stored anywhere.",
+    )
+    _add_principal(generate)
+    generate.add_argument("--secret", action="store_true", help="print only the token")
 
 
-def run(arguments: Arguments, context: Context) -> None:
-    _ACTIONS[arguments.action](arguments, context)
+def _add_principal(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="who will use it; the log shows this name")
+    parser.add_argument(
+        "--scope", action="append", choices=get_args(Scope), help="what it may do; repeatable (read and claim)"
+    )
+    parser.add_argument("--prefix", default="", metavar="P", help="only jobs whose names begin with this")
+
+
+def run(arguments: Arguments, context: Context) -> int | None:
+    return _ACTIONS[arguments.action](arguments, context)
 
 
 def _create(arguments: Arguments, context: Context) -> None:
@@ -62,7 +89,7 @@ def _create(arguments: Arguments, context: Context) -> None:
     with context.address.open() as store:
         created = store.create_token(
             arguments.name,
-            scopes=arguments.scope or ("read", "claim"),
+            scopes=arguments.scope or SCOPES,
             prefix=arguments.prefix,
             expires_in=arguments.expires_in,
         )
@@ -78,7 +105,7 @@ def _create(arguments: Arguments, context: Context) -> None:
             f"{created.name} may {', '.join(created.scopes)}{where}, {until}",
             f"  id     {created.token_id}",
             f"  token  {created.token}",
-            "This token is not shown again. Keep it where only its user can read it.",
+            NOT_SHOWN_AGAIN,
         )
 
 
@@ -111,6 +138,57 @@ def _revoke(arguments: Arguments, context: Context) -> None:
     context.console.print_result(token, f"revoked token {token.token_id} ({token.name})")
 
 
+def _rotate(arguments: Arguments, context: Context) -> int:
+    from octostore.client.http.rotation import rotate_token  # noqa: PLC0415  # only with a server
+    from octostore.client.http.server_url import find_server  # noqa: PLC0415
+
+    if not context.address.is_server:
+        raise InvalidInput(
+            "url", "must name a server: without one, nobody uses a token. To replace another's token, create and revoke"
+        )
+    if arguments.to is not None:
+        _check_replaceable(arguments.to)
+    rotated = rotate_token(*find_server(context.address.url, None, None, allow_clear_text=False))
+    name, token = rotated.github_username, rotated.token or ""
+    if arguments.to is not None:
+        try:
+            write_token_file(arguments.to, token)
+        except OSError as error:
+            context.console.print_message(f"{arguments.to} cannot be written: {error.strerror}; here is the token")
+        else:
+            done = f"wrote {name}'s new token to {arguments.to}; the old one no longer works"
+            context.console.print_result({"name": name}, done)
+            return exit_codes.SUCCESS
+    if arguments.secret and not context.console.is_json:
+        context.console.print_lines(token)
+    else:
+        done = f"rotated {name}'s token; the old one no longer works"
+        context.console.print_result({"name": name, "token": token}, done, f"  token  {token}", NOT_SHOWN_AGAIN)
+    return exit_codes.SUCCESS if arguments.to is None else exit_codes.BAD_INPUT
+
+
+def _check_replaceable(path: Path) -> None:
+    check_file(str(path))
+    try:
+        is_token = not os.path.lexists(path) or is_well_formed(path.read_text(errors="replace").strip())
+    except OSError as error:
+        raise InvalidInput("--to", f"({path}) cannot be read: {error.strerror}") from None
+    if not is_token:
+        raise InvalidInput("--to", f"({path}) does not contain a token and was left unchanged; nothing was rotated")
+
+
+def _generate(arguments: Arguments, context: Context) -> None:
+    check_token_name("name", arguments.name)
+    check_prefix("prefix", arguments.prefix)
+    for field in ("name", "prefix"):
+        if any(letter.isspace() or letter == "#" for letter in getattr(arguments, field)):
+            raise InvalidInput(field, "must not contain spaces or # in a tokens file")
+    scopes, token = arguments.scope or SCOPES, new_token()
+    document = {"name": arguments.name, "scopes": scopes, "prefix": arguments.prefix, "token": token}
+    line = " ".join(filter(None, (arguments.name, ",".join(scopes), token, arguments.prefix)))
+    context.console.print_result(document, token if arguments.secret else line)
+
+
 def _row(token: TokenView, now: datetime) -> tuple[str, ...]:
     is_expired = token.expires_at is not None and token.expires_at <= now
     return (
@@ -124,4 +202,10 @@ def _row(token: TokenView, now: datetime) -> tuple[str, ...]:
     )
 
 
-_ACTIONS = {"create": _create, "list": _list, "revoke": _revoke}
+_ACTIONS: dict[str, Callable[[Arguments, Context], int | None]] = {
+    "create": _create,
+    "list": _list,
+    "revoke": _revoke,
+    "rotate": _rotate,
+    "generate": _generate,
+}

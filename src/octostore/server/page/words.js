@@ -18,9 +18,10 @@ export function visible(text) {
   });
 }
 
-/** What fits in one line: the first, and the last, which is where errors say what they are about. */
+/** The first and the last line: errors usually say what is wrong in the last one. Our own advice is left out. */
 export function gist(text) {
-  const found = String(text).split(/\r?\n/).map((line) => line.trim()).filter(Boolean);
+  const isShown = (line) => line && !line.startsWith("octostore:   ");
+  const found = String(text).split(/\r?\n/).map((line) => line.trim()).filter(isShown);
   return (found.length <= 2 ? found : [found[0], found.at(-1)]).map(visible).join(" … ");
 }
 
