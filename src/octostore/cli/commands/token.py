@@ -32,7 +32,7 @@ EXAMPLES = [
     "octostore token list",
     "octostore token revoke tok-635a275988e64d1f",
     'octostore token rotate --to "$OCTOSTORE_TOKEN_FILE"    # replace your own token',
-    "octostore token generate ci --prefix deploy- >> tokens    # for octostore serve --tokens-file tokens",
+    "octostore token generate ci --prefix deploy-    # append this line to the file of serve --tokens-file",
 ]
 NOT_SHOWN_AGAIN = "This token is not shown again. Keep it where only its user can read it."
 SCOPES: tuple[Scope, ...] = ("read", "claim")
