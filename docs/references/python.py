@@ -80,8 +80,13 @@ def _about(name: str, value: Any) -> Iterator[str]:
 
 
 def _own_doc(kind: type) -> str:
-    """Not that of a base class outside this project, which says nothing about it."""
-    return next((base.__doc__ for base in kind.__mro__ if base.__doc__ and base.__module__.startswith("octostore")), "")
+    """Not that of a base class outside this project, or of all replies, which says nothing about this one."""
+    bases: tuple[type, ...] = (kind,) if issubclass(kind, msgspec.Struct) else kind.__mro__
+    return next((doc for base in bases if _is_ours(base) and (doc := vars(base).get("__doc__"))), "")
+
+
+def _is_ours(kind: type) -> bool:
+    return kind.__module__.startswith("octostore")
 
 
 def _constructor(name: str, kind: type) -> Iterator[str]:
@@ -129,7 +134,7 @@ def _public(kind: type) -> Iterator[tuple[str, Any]]:
 
 def _is_foreign(kind: type, name: str) -> bool:
     owner = next(base for base in kind.__mro__ if name in vars(base))
-    return not owner.__module__.startswith("octostore")
+    return not _is_ours(owner)
 
 
 def _says_more(kind: type, name: str) -> bool:

@@ -14,7 +14,6 @@ DOCUMENTS = sorted(
 )
 SERVER_URL = "http://127.0.0.1:3000"
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_LINK = re.compile(r"\]\((?!http)([^)#]+)")
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
@@ -38,14 +37,6 @@ def run(path: Path, text: str) -> None:
         exec(compile("\n" * line + block.group(1), str(path), "exec"), names)
     if "store" in names:
         names["store"].close()
-
-
-@pytest.mark.parametrize(
-    "path", [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")], ids=lambda path: path.name
-)
-def test_links_lead_somewhere(path: Path) -> None:
-    missing = [link for link in _LINK.findall(path.read_text(encoding="utf-8")) if not (path.parent / link).exists()]
-    assert missing == []
 
 
 def test_the_first_example_is_ten_lines() -> None:
