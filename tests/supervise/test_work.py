@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import time
 from itertools import accumulate
@@ -130,6 +131,28 @@ def test_a_queue_that_nobody_has_ever_used_is_said_to_be_one(octostore: Octostor
     work.send(signal.SIGTERM)
     assert work.wait().code == 0
     assert octostore.run("work", "mistyped", "--until-empty", "--", "true") == (10, "", "")
+
+
+def test_a_worker_that_runs_until_it_is_stopped_reports_each_job(
+    octostore: Octostore, store: library.OctoStore, tmp_path: Path
+) -> None:
+    enqueue(store, "fine", "broken")
+    command = by_job(tmp_path, fine="true", broken="exit 3")
+    work = octostore.start("work", "queue", "--", *command)
+    quiet = octostore.start("work", "queue", "--quiet", "--kind", "other", "--", "true")
+    until(lambda: "broken: exit code 3\n" in work.err)
+    first, *lines = work.err.splitlines()
+    assert first == "octostore: working on queue queue"
+    assert [re.sub(r"after .*", "after", line) for line in lines] == [
+        "octostore: fine started (kind, attempt 1)",
+        "octostore: fine finished after",
+        "octostore: broken started (kind, attempt 1)",
+        "octostore: broken: exit code 3",
+    ]
+    for one in (work, quiet):
+        one.send(signal.SIGTERM)
+        assert one.wait().code == 0
+    assert quiet.err == ""
 
 
 def test_a_paused_queue_is_said_to_be_one_and_goes_on_when_it_is_resumed(

@@ -1,5 +1,6 @@
 """`octostore work`: run a command for each job in a queue, with the payload on stdin and the result from stdout."""
 
+import os
 import queue
 import signal
 import threading
@@ -15,7 +16,9 @@ from octostore.client.work import Deferred, Failed
 from octostore.core.encoding import decode_strictly, encode_any, shorten
 from octostore.core.errors import InvalidInput, NotAllowed, Unreachable
 from octostore.core.limits import ERROR_BYTES, NOTE_BYTES, RESULT_BYTES
+from octostore.core.moments import duration
 from octostore.core.queue_words import pause_in_words
+from octostore.stores.clock import boottime
 from octostore.supervise.child_command import ChildCommand, Ending, StopPolicy
 from octostore.supervise.dispositions import Dispositions
 from octostore.supervise.guardian import Guardian
@@ -80,13 +83,15 @@ class _Worker:
             self._idle.put(guardian)
         self._options = options
         self._notify = notify
+        # Not in a cron line that empties the queue and exits: cron mails every output.
+        self._reports_jobs = os.isatty(2) or not (options.until_empty or options.until_done)
         self._must_stop_now = False
 
     def work(self, store: OctoStore) -> int:
         options = self._options
         for guardian in self._guardians:
             guardian.check_ttl(options.ttl)
-        self._explain_idle_queue(store)
+        self._introduce_queue(store)
         return store.work(
             options.queue,
             self.handle,
@@ -101,8 +106,8 @@ class _Worker:
             max_jobs=options.max_jobs,
         )
 
-    def _explain_idle_queue(self, store: OctoStore) -> None:
-        """Say so if the queue is paused or has never had a job: its name may be mistyped."""
+    def _introduce_queue(self, store: OctoStore) -> None:
+        """Say which queue this is, and whether it is paused or has never had a job: its name may be mistyped."""
         name = self._options.queue
         try:
             status = store.queue_status(name)
@@ -119,6 +124,12 @@ class _Worker:
             self._notify(f"queue {name} has never had a job{'; waiting for the first' if is_waiting else ''}")
         elif status.pause is not None:
             self._notify(f"queue {name} is {pause_in_words(status.pause)}; octostore queue set {name} --resume")
+        else:
+            self._report(f"working on queue {name}")
+
+    def _report(self, text: str) -> None:
+        if self._reports_jobs:
+            self._notify(text)
 
     def drain(self, number: int) -> None:
         """The first signal lets running commands finish; the second stops them."""
@@ -135,11 +146,14 @@ class _Worker:
         if self._stop.is_set():
             raise Deferred(0, "the worker was stopped before it started the job")
         guardian = self._idle.get()
+        self._report(f"{claim.job_id} started ({claim.reply.kind}, attempt {claim.attempt})")
+        started_at = boottime()
         try:
             ending, stdout, last_output = self._execute(guardian, claim)
         finally:
             self._idle.put(guardian)
         if ending.is_success and not ending.is_lost:
+            self._report(f"{claim.job_id} finished after {duration(boottime() - started_at)}")
             return self._result(claim, stdout)
         self._notify(f"{claim.job_id}: {f'stopped the command because {ending}' if ending.is_lost else ending}")
         if guardian.is_closed:

@@ -2,7 +2,8 @@
 
 If stdout is valid JSON, so is the result; otherwise it is text. If the command fails, the job is retried later. If it
 exits with 75, the job is deferred and no attempt is used up; use this when you are out of quota, for example. The first
-TERM or Ctrl-C lets running commands finish; the second stops them. Everything else works as in `octostore run`.
+TERM or Ctrl-C lets running commands finish; the second stops them. A worker without --until-empty or --until-done
+reports each job on stderr, unless --quiet. Everything else works as in `octostore run`.
 """
 
 import argparse
