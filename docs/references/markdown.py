@@ -1,6 +1,7 @@
 """What generated pages have in common."""
 
 import ast
+import dataclasses
 import inspect
 import re
 import textwrap
@@ -62,6 +63,18 @@ def field_notes(kind: type) -> dict[str, str]:
         if base.__module__.startswith("octostore"):
             notes |= _notes_in(base)
     return notes
+
+
+def attributes(kind: type) -> list[str]:
+    """The public attributes that a class and the classes it is based on set in `__init__`."""
+    if dataclasses.is_dataclass(kind):
+        return [field.name for field in dataclasses.fields(kind)]
+    found: dict[str, None] = {}
+    for base in reversed(kind.__mro__):
+        if base.__module__.startswith("octostore") and "__init__" in vars(base):
+            source = textwrap.dedent(inspect.getsource(vars(base)["__init__"]))
+            found |= dict.fromkeys(re.findall(r"^    self\.([a-z]\w*)(?:: [^=]+)? = ", source, re.MULTILINE))
+    return list(found)
 
 
 def _notes_in(kind: type) -> dict[str, str]:

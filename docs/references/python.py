@@ -10,7 +10,7 @@ import msgspec
 
 import octostore
 from docs.references.docstrings import as_markdown, first_sentence
-from docs.references.markdown import FOLDER, code, field_notes, field_types, page, table, type_name
+from docs.references.markdown import FOLDER, attributes, code, field_notes, field_types, page, table, type_name
 from octostore.client.claiming import ClaimCall
 from octostore.core.commands import Batch, Command
 from octostore.core.questions import Question
@@ -76,7 +76,8 @@ def _about(name: str, value: Any) -> Iterator[str]:
     elif issubclass(value, msgspec.Struct):
         yield from (*as_markdown(_own_doc(value)), "", *_fields(value), *_members(name, value))
     else:
-        yield from (*_constructor(name, value), *as_markdown(_own_doc(value)), *_members(name, value))
+        yield from (*_constructor(name, value), *as_markdown(_own_doc(value)), *_attributes(value))
+        yield from _members(name, value)
 
 
 def _own_doc(kind: type) -> str:
@@ -100,6 +101,11 @@ def _fields(kind: type) -> Iterator[str]:
     if types:
         rows = ((code(name.removeprefix("raw_")), code(shown), notes.get(name, "")) for name, shown in types.items())
         yield from table(["field", "type", "meaning"], rows)
+
+
+def _attributes(kind: type) -> Iterator[str]:
+    if found := attributes(kind):
+        yield from ("", f"Attributes: {', '.join(map(code, found))}.")
 
 
 def _members(name: str, kind: type) -> Iterator[str]:
