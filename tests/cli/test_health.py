@@ -36,7 +36,7 @@ def test_work_that_does_not_get_done() -> None:
     assert waits.startswith("  a job has been waiting for 3,6"), "the worst comes first"
     assert lines[:2] == ["  1 claim is late with heartbeats", "  1 dead job needs attention"]
     assert lines[2:7] == [
-        f"queued     1, the oldest for {lines[2].rpartition(' for ')[2]}",
+        f"queued     1, the oldest waiting for {lines[2].rpartition(' for ')[2]}",
         "running    1, of which 1 late",
         "dead       1",
         "lost       0 claims in the last hour",

@@ -319,7 +319,7 @@ def test_what_is_taken_back(form: str) -> None:
         (queued,) = (row.split() for row in rows if row.startswith("queued"))
         assert (queued[1], queued[-1]) == ("ann", "queued")
         assert "59m" in queued or "58m" in queued
-    assert run_cli("recover").out == "no expired leases; nothing to take back\n"
+    assert run_cli("recover").out == "no expired leases; nothing to recover\n"
     assert "ann disappeared: no heartbeat since " in run_cli("events", "--job", "queued").out
 
 

@@ -78,7 +78,7 @@ def test_a_server_that_was_killed(machine: Machine) -> None:
         printed = machine.do(look)
     finally:
         subprocess.run(["kill", (machine.folder / "serve.pid").read_text().strip()], check=True)
-    assert "nothing to take back" in printed
+    assert "nothing to recover" in printed
     assert "ann claimed it" in printed
 
 

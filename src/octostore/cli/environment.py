@@ -19,12 +19,12 @@ VARIABLES = {
     URL_VARIABLE: "the store: sqlite:///FILE, postgresql://…, or http(s):// for a server (your own file)",
     HOME_VARIABLE: "folder of your own file and of a server's tokens (~/.local/share/octostore)",
     TOKEN_VARIABLE: "the token for a server",
-    TOKEN_FILE_VARIABLE: "file that contains the token; only you may be able to read it",
-    CLEAR_TEXT_VARIABLE: "1 sends the token over plain HTTP to another machine, on a trusted network",
+    TOKEN_FILE_VARIABLE: "file that contains the token, readable only by you",
+    CLEAR_TEXT_VARIABLE: "1 allows sending the token over plain HTTP; trusted networks only",
     OWNER_VARIABLE: "your name, as others see it (host and process id)",
     LEASE_VARIABLE: "the lease id, for commands that need one",
     TOKENS_FILE_VARIABLE: "serve: file of preconfigured tokens",
-    "OCTOSTORE_LISTEN_URL": "PostgreSQL behind a pooler: a direct connection, to be woken by others",
+    "OCTOSTORE_LISTEN_URL": "PostgreSQL behind a pooler: URL of a direct connection, for notifications",
     TRACING_VARIABLE: "1 makes OpenTelemetry spans; needs the extra otel",
     "TRACEPARENT": "enqueue: the W3C trace context to store with the job",
     DEBUG_VARIABLE: "1 prints a traceback for internal errors",
@@ -45,4 +45,4 @@ INSIDE = {
     "TRACEPARENT": "the W3C trace context of the attempt; without tracing, the one in which the job was enqueued",
     SOCKET_VARIABLE: "how progress and checkpoint reach run or work",
 }
-"""What a command that `run` or `work` starts finds."""
+"""Set for the commands of `run` and `work`."""

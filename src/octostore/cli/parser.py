@@ -14,6 +14,8 @@ PROGRAM = "octostore"
 DESCRIPTION = "One owner per job, ownership that anyone can see, and automatic recovery when a worker disappears."
 WIDEST = 120
 EXAMPLES_TITLE = "examples:"
+DURATION = "S"
+"""How the help shows options that take a duration."""
 CLOSE = 0.8
 """How similar a mistyped command must be to be suggested."""
 _SYNONYMS = {
@@ -68,7 +70,14 @@ class Formatter(argparse.HelpFormatter):
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         if text.startswith(EXAMPLES_TITLE):
             return text
-        return "\n\n".join(super(Formatter, self)._fill_text(part, width, indent) for part in text.split("\n\n"))
+        return "\n\n".join(
+            "\n".join(f"{indent}{line}" for line in self._split_lines(part, width)) for part in text.split("\n\n")
+        )
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        from textwrap import wrap  # noqa: PLC0415  # only for --help
+
+        return wrap(" ".join(text.split()), width, break_on_hyphens=False)  # options stay whole
 
 
 class Parser(argparse.ArgumentParser):
@@ -147,6 +156,8 @@ def configure(parser: Parser, command: Subcommand) -> None:
     parser.description = (module.__doc__ or "").strip()
     parser.epilog = "\n".join([EXAMPLES_TITLE, *(f"  {line}" for line in module.EXAMPLES)])
     module.configure(parser)
+    if any(action.metavar == DURATION for action in parser.all_arguments):
+        parser.description += f"\n\n{DURATION} is a duration: seconds, or 2m, 1h30m, 1d."
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:

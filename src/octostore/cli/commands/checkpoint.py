@@ -7,7 +7,7 @@ alone, the data comes from stdin.
 The next owner gets the checkpoint with the claim; commands of `run` and `work` find it in the file named by
 OCTOSTORE_CHECKPOINT_FILE. Without a checkpoint, there is no such file.
 
-Finish a step first, then save it. If you vanish in between, the next owner finds that step done and not saved.
+Finish a step first, then save it. If you vanish in between, the next owner finds that step done but not saved.
 """
 
 import argparse

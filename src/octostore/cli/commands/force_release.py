@@ -1,4 +1,4 @@
-"""Take jobs away from their owners. The old owner's next write is refused, with your reason. No attempt counts."""
+"""Take jobs away from their owners. The old owner's next write is refused, with your reason. No attempt is used up."""
 
 from octostore.cli.operating import add_operator_options, operate
 from octostore.cli.subcommands import Arguments, Context

@@ -39,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
             type=_threshold(number),
             default=default,
             metavar="D[,U]",
-            help=f"{what} ({_shown(default)})",
+            help=f"{what} ({_shown(default, words.duration if number is seconds else str)})",
         )
     parser.add_argument(
         "--fail-on",
@@ -62,9 +62,9 @@ def _threshold(number: Callable[[str], float]) -> Callable[[str], Threshold]:
     return parse
 
 
-def _shown(threshold: Threshold) -> str:
+def _shown(threshold: Threshold, show: Callable[[float], str]) -> str:
     levels = (threshold.degraded, threshold.unhealthy)
-    return ",".join("" if level is None else f"{level:g}" for level in levels) if any(levels) else "never"
+    return ",".join("" if level is None else show(level) for level in levels) if any(levels) else "never"
 
 
 _OPTIONS: dict[str, tuple[str, Callable[[str], float], str]] = {
@@ -95,7 +95,8 @@ def _lines(health: Health, console: Console, reader: str) -> Iterator[str]:
     yield console.style(health.status, COLOURS[health.status])
     yield from (f"  {reason}" for reason in health.reasons)
     waited = health.oldest_waiting_seconds
-    yield f"queued     {health.queued:,}" + ("" if waited is None else f", the oldest for {words.duration(waited)}")
+    oldest = "" if waited is None else f", the oldest waiting for {words.duration(waited)}"
+    yield f"queued     {health.queued:,}{oldest}"
     odd = [f"{number:,} {what}" for number, what in ((health.late, "late"), (health.stuck, "stuck")) if number]
     yield f"running    {health.running:,}" + (f", of which {' and '.join(odd)}" if odd else "")
     yield f"dead       {health.dead:,}"

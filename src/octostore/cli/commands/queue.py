@@ -26,6 +26,7 @@ NO_LIMIT = "none"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "octostore queue set QUEUE [--pause | --resume] [--max-claimed N] [--reason TEXT]"
     actions = parser.add_subparsers(dest="action", required=True, metavar="set")
     settings = actions.add_parser(
         "set", help="pause, resume or limit a queue", description="Pause, resume or limit a queue."

@@ -1,4 +1,4 @@
-"""Record every expired lease now, and show which jobs were taken back and why.
+"""Record every expired lease now, and show which jobs were recovered, and why.
 
 You never have to run this: an expired lease has no effect anyway, and every write cleans up some of them.
 """
@@ -31,5 +31,5 @@ def run(_arguments: Arguments, context: Context) -> None:
         )
         for taken in recovered
     ]
-    lines = context.console.table(HEADER, rows) if rows else ["no expired leases; nothing to take back"]
+    lines = context.console.table(HEADER, rows) if rows else ["no expired leases; nothing to recover"]
     context.console.print_result({"recovered": recovered, "is_complete": True}, *lines)

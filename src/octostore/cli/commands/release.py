@@ -1,4 +1,4 @@
-"""End the claim.
+"""End a claim.
 
 Outcomes: released (free again, or back in its queue); done (finished; later claims get `done`); failed (an enqueued
 job is retried later, or dead after its last attempt); deferred (retried later without using up an attempt). Repeating a

@@ -3,7 +3,7 @@
 A dead job gets all its attempts back, or just one more with --keep-attempts.
 
 --all requeues every dead job that matches: those out of attempts, and those that were cancelled. `octostore dead`
-lists them. It takes 100 in each transaction. Jobs that die again meanwhile stay dead. If it is interrupted, run it
+lists them. It handles 100 jobs per transaction. Jobs that die again meanwhile stay dead. If it is interrupted, run it
 again for the rest.
 """
 

@@ -5,14 +5,13 @@ clients on this machine find it there automatically.
 """
 
 import argparse
-import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from octostore.cli.options import integer_from, positive_integer
+from octostore.cli.options import integer_from, positive_integer, seconds
 from octostore.cli.subcommands import Arguments, Context
 from octostore.core.errors import InvalidInput
 from octostore.server.addresses import check_trusted
@@ -41,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--tokens-file",
         type=Path,
         metavar="FILE",
-        help=f"file of preconfigured tokens ({TOKENS_FILE_VARIABLE}); only you may be able to read it",
+        help=f"file of preconfigured tokens ({TOKENS_FILE_VARIABLE}), readable only by you",
     )
     add(
         "--allow-host",
@@ -144,10 +143,7 @@ def _proxy(text: str) -> str:
 
 
 def _seconds(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0
-    if not 0 < number < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+    number = seconds(text)
+    if not number:
+        raise argparse.ArgumentTypeError(f"{text!r} is too short")
     return number

@@ -41,8 +41,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--print", action="store_true", help="only print what belongs in which file")
-    how.add_argument("--check", action="store_true", help="only say whether it is set up and current (exit code 0)")
-    how.add_argument("--remove", action="store_true", help="take everything out again")
+    how.add_argument("--check", action="store_true", help="only report whether it is set up and current; exit 0 if so")
+    how.add_argument("--remove", action="store_true", help="remove everything it added")
 
 
 def run(arguments: Arguments, context: Context) -> int:
