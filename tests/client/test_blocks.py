@@ -1,5 +1,6 @@
 """The blocks of `hold()` and of sessions, and the heart inside them, against a store that answers as the test says."""
 
+import asyncio
 import threading
 import time
 import weakref
@@ -184,7 +185,7 @@ def test_a_task_that_was_handed_over_is_not_touched_by_the_end_of_its_block(port
     with HeldClaim(port, Granted(reply, asked_at, reply.remaining_ms or 0)) as claim:
         claim.hand_over("bob")
         assert claim.remaining() == 0
-        assert claim._heart._beat is None, "and nobody heartbeats for it"
+        assert claim._heartbeater._beat is None, "and nobody heartbeats for it"
         with pytest.raises(LeaseLost, match="handed over to 'bob'"):
             claim.check()
         before = len(events_of(port))
@@ -198,6 +199,51 @@ def test_a_claim_is_not_released_by_a_forked_child(port: Port) -> None:
         claim._pid += 1  # as if it were the child that leaves the block
     assert events_of(port) == ["claimed"]
     port.execute(ReleaseJob(job_id="job", lease_id=claim.lease_id))
+
+
+# A block
+
+
+def test_a_block_that_is_never_entered_is_warned_about(port: Port) -> None:
+    store = octostore.OctoStore(port)
+    with pytest.warns(RuntimeWarning, match=r"hold\('job'\) was never entered, so nothing was claimed"):
+        store.hold("job")
+    with pytest.warns(RuntimeWarning, match=r"keep\(\) was never entered"):
+        store.keep(store.claim_job("other"))
+    assert events_of(port) == ["claimed"]
+
+
+def test_a_block_of_asyncio_that_is_never_entered_is_warned_about() -> None:
+    async def run() -> None:
+        async with await octostore.connect_async("memory:") as store:
+            store.hold("job")
+
+    with pytest.warns(RuntimeWarning, match=r"hold\('job'\) was never entered"):
+        asyncio.run(run())
+
+
+def test_what_is_wrong_with_a_hold_is_said_before_its_block(port: Port) -> None:
+    with pytest.raises(octostore.InvalidInput, match="ttl"):
+        octostore.OctoStore(port).hold("job", ttl=0)
+
+
+def test_a_block_is_entered_once(port: Port) -> None:
+    block = octostore.OctoStore(port).hold("job")
+    with block:
+        pass
+    with pytest.raises(octostore.InvalidInput, match=r"hold\('job'\) was entered before; call it again"), block:
+        pass
+    assert events_of(port) == ["claimed", "released"]
+
+
+def test_a_hold_decorates_a_function_that_is_called_many_times(port: Port) -> None:
+    @octostore.OctoStore(port).hold("job")
+    def report() -> str | None:
+        owner = octostore.OctoStore(port).get_job_owner("job")
+        return owner and owner.owner
+
+    assert report() == report() is not None
+    assert events_of(port) == ["claimed", "released"] * 2
 
 
 # A call
@@ -265,7 +311,7 @@ def test_a_session_that_was_closed_or_handed_over_lives_no_longer_here(port: Por
             assert session.remaining() > 0
             session.close() if end == "close" else session.hand_over("bob")
             assert session.remaining() == 0
-            assert session._heart._beat is None, "and nobody heartbeats for it"
+            assert session._heartbeater._beat is None, "and nobody heartbeats for it"
             if end == "close":
                 session._is_handed_over = True  # nothing is left to close
     assert store.get_session("hand_over").status == "open"

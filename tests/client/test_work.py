@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import octostore
+from octostore.client import work
 from octostore.client.async_embedded import AsyncEmbeddedPort
 from octostore.client.embedded import EmbeddedPort
 from octostore.core.commands import AnyCommand, Command
@@ -163,3 +164,87 @@ def test_a_task_that_is_cancelled_while_it_settles_gives_back_what_came_with_it(
 
     asyncio.run(work())
     assert statuses(store) == ["done", *["queued"] * (JOBS - 1)]
+
+
+def test_a_handler_that_takes_too_long_is_asked_to_stop_and_its_job_fails(local: LocalStore) -> None:
+    store = octostore.OctoStore(EmbeddedPort(local))
+    store.enqueue("slow", job_id="job", max_attempts=1)
+
+    def handler(claim: octostore.HeldClaim) -> None:
+        assert claim.stop_requested.wait(30)
+        raise RuntimeError("interrupted")
+
+    assert store.work("default", handler, max_run=0.01, until_empty=True) == 1
+    assert store.get_job("job").error == "still running after 0.01 s (max_run)"
+
+
+def test_a_handler_that_does_not_stop_loses_its_job(local: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work, "STOP_GRACE_SECONDS", 0.01)
+    store = octostore.OctoStore(EmbeddedPort(local))
+    store.enqueue("stuck", job_id="job", max_attempts=1)
+
+    def handler(claim: octostore.HeldClaim) -> str:
+        assert claim.lost.wait(30)
+        until(lambda: store.get_job("job").status == "dead")
+        return "too late"
+
+    assert store.work("default", handler, max_run=0.01, until_empty=True) == 1
+    job = store.get_job("job")
+    assert (job.error, job.result) == ("still running after 0.01 s (max_run)", None)
+
+
+def test_a_handler_that_is_quick_enough_is_not_disturbed(local: LocalStore) -> None:
+    store = filled(local)
+    stopped: list[bool] = []
+    store.work("default", lambda claim: stopped.append(claim.is_to_stop), max_run=60, until_empty=True)
+    assert stopped == [False] * JOBS
+    with pytest.raises(octostore.InvalidInput, match="max_run"):
+        store.work("default", print, max_run=-1)
+
+
+def test_a_coroutine_that_takes_too_long_is_cancelled(local: LocalStore) -> None:
+    async def run() -> None:
+        store = octostore.AsyncOctoStore(AsyncEmbeddedPort(local))
+        await store.enqueue("slow", job_id="job", max_attempts=1)
+
+        async def handler(_claim: octostore.AsyncHeldClaim) -> None:
+            await asyncio.Event().wait()
+
+        assert await store.work("default", handler, max_run=0.01, until_empty=True) == 1
+        assert (await store.get_job("job")).error == "still running after 0.01 s (max_run)"
+
+    asyncio.run(run())
+
+
+def test_a_timeout_of_the_handler_s_own_is_not_taken_for_max_run(local: LocalStore) -> None:
+    async def run() -> None:
+        store = octostore.AsyncOctoStore(AsyncEmbeddedPort(local))
+        await store.enqueue("slow", job_id="job", max_attempts=1)
+
+        async def handler(_claim: octostore.AsyncHeldClaim) -> None:
+            raise TimeoutError("the printer")
+
+        await store.work("default", handler, max_run=60, until_empty=True)
+        assert (await store.get_job("job")).error == "TimeoutError: the printer"
+
+    asyncio.run(run())
+
+
+def test_a_plain_function_works_in_asyncio_too(local: LocalStore) -> None:
+    async def run() -> None:
+        store = octostore.AsyncOctoStore(AsyncEmbeddedPort(local))
+        await store.enqueue("double", 21, job_id="job")
+        assert await store.work("default", lambda claim: claim.payload * 2, until_empty=True) == 1
+        assert (await store.get_job("job")).result == 42
+
+    asyncio.run(run())
+
+
+def test_a_coroutine_function_is_refused_where_nothing_awaits_it(local: LocalStore) -> None:
+    async def handler(_claim: object) -> None: ...
+
+    store = filled(local)
+    for given in (handler, {"letter": handler}):
+        with pytest.raises(octostore.InvalidInput, match="must be a plain function"):
+            store.work("default", given)
+    assert store.queue_status("default").ready == JOBS

@@ -1,6 +1,7 @@
 """Enqueue, claim next, work, retries, dead letters."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -188,3 +189,51 @@ def test_work_with_a_result_that_is_too_large_counts_as_failed(store: OctoStore)
     view = store.get_job("job")
     assert view.status == "dead"
     assert "result" in (view.error or "")
+
+
+def test_handlers_by_kind_get_the_jobs_of_their_kinds_and_no_others(store: OctoStore) -> None:
+    for kind in ("double", "negate", "other"):
+        store.enqueue(kind, 21, job_id=kind)
+    handlers: Any = {"double": lambda claim: claim.payload * 2, "negate": lambda claim: -claim.payload}
+    assert store.work("default", handlers, until_empty=True) == 2
+    assert [store.get_job(kind).result for kind in ("double", "negate", "other")] == [42, -21, None]
+    assert store.get_job("other").attempts == 0
+
+
+def test_handlers_by_kind_are_checked_before_anything_is_claimed(store: OctoStore) -> None:
+    handlers: Any = {"build": "make"}
+    with pytest.raises(InvalidInput, match="function of one claim for kind 'build', not str"):
+        store.work("default", handlers)
+    with pytest.raises(InvalidInput, match="a kind without a handler"):
+        store.work("default", {"build": print}, kinds=["test"])
+    with pytest.raises(InvalidInput, match="kinds"):
+        store.work("default", {})
+
+
+def test_a_delay_is_counted_by_the_clock_of_the_store(system: System) -> None:
+    store = system.store
+    reply = store.enqueue("remind", job_id="job", delay=90)
+    assert reply.status == "queued"
+    assert store.claim_next().status == "empty"
+    system.advance(89)
+    assert store.claim_next().status == "empty"
+    assert store.enqueue("remind", job_id="job", delay=900).available_at == reply.available_at, "nothing changes"
+    system.advance(1)
+    assert store.claim_next().job_id == "job"
+
+
+def test_a_delay_is_not_combined_with_a_time(store: OctoStore) -> None:
+    with pytest.raises(InvalidInput, match=r"delay\w* cannot be combined with run_at"):
+        store.enqueue("remind", delay=1, run_at=datetime(2030, 1, 1, tzinfo=UTC))
+    with pytest.raises(InvalidInput, match="delay"):
+        store.enqueue("remind", delay=-1)
+    (reply,) = store.enqueue_many([{"kind": "remind", "delay": 60}])
+    assert store.get_job(reply.job_id).available_at == reply.available_at
+
+
+def test_pages_are_iterated(store: OctoStore) -> None:
+    store.enqueue_many([{"job_id": f"job-{number}"} for number in range(3)], kind="build")
+    page = store.list_jobs(limit=2)
+    assert [job.job_id for job in page] == ["job-0", "job-1"]
+    assert [event.type for event in store.list_events(limit=2)] == ["enqueued", "enqueued"]
+    assert not list(store.list_jobs(prefix="none"))

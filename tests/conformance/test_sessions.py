@@ -126,8 +126,7 @@ def test_sessions_are_listed_as_they_stand_whether_or_not_that_is_written_down(s
 
 
 def test_all_pages_of_sessions_are_listed(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("reader", "async_store"):
-        monkeypatch.setattr(f"octostore.client.{module}.PAGE_MAX", 3)
+    monkeypatch.setattr("octostore.client.reader.PAGE_MAX", 3)
     names = [f"s-{number}" for number in range(7)]
     for name in reversed(names):
         system.store.open_session(session_id=name, ttl=10 if name < "s-4" else 60)

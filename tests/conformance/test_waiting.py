@@ -2,10 +2,11 @@
 
 import threading
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import pytest
 
+from octostore import InvalidInput, JobView
 from octostore.core.model import Outcome
 from tests.conformance.conftest import System
 from tests.support.processes import until
@@ -133,3 +134,53 @@ def test_a_job_that_is_finished_is_not_waited_for(system: System) -> None:
     waiter = Waiter(system, lambda: system.other.claim_job("job", wait=30))
     system.store.release_job("job", held.lease_id or "", outcome="done", result=1)
     assert (waiter().status, waiter().result) == ("done", 1)
+
+
+def test_a_wait_without_an_end_lasts_until_the_job_is_free(system: System) -> None:
+    held = system.store.claim_job("job")
+    waiter = Waiter(system, lambda: system.other.claim_job("job", owner="waiter", wait=None))
+    system.store.release_job("job", held.lease_id or "")
+    assert waiter().status == "claimed"
+
+
+def test_a_hold_waits_without_an_end_if_asked_to(system: System) -> None:
+    held = system.store.claim_job("job")
+
+    def hold() -> int:
+        with system.other.hold("job", wait=None) as claim:
+            return claim.fencing_token
+
+    waiter = Waiter(system, hold)
+    system.store.release_job("job", held.lease_id or "")
+    assert waiter() > (held.fencing_token or 0)
+
+
+@pytest.mark.parametrize("wait", [-1, 86_401, "soon"])
+def test_a_wait_that_makes_no_sense_is_refused(system: System, wait: Any) -> None:
+    with pytest.raises(InvalidInput, match="wait"):
+        system.store.claim_job("job", wait=wait)
+    assert system.store.get_job("job").status == "free"
+
+
+@pytest.mark.parametrize("outcome", ["done", "failed"])
+def test_a_job_is_waited_for_until_it_is_done_or_dead(system: System, outcome: Outcome) -> None:
+    store = system.store
+    store.enqueue("build", job_id="job", max_attempts=2)
+    first = store.claim_next()
+    store.release_job("job", first.lease_id or "", "failed", error="broken", retry_after=0)  # which is not the end
+    held = store.claim_next()
+    replies: list[JobView] = []
+    waiter = threading.Thread(target=lambda: replies.append(system.other.wait_for_job("job")))
+    waiter.start()
+    ending = {"result": 42} if outcome == "done" else {"error": "broken"}
+    store.release_job("job", held.lease_id or "", outcome, **ending)
+    waiter.join(timeout=30)
+    (job,) = replies
+    assert (job.status, job.result) == (("done", 42) if outcome == "done" else ("dead", None))
+    assert store.wait_for_job("job").status == job.status, "at once"
+
+
+def test_a_job_that_is_not_settled_in_time_is_returned_as_it_is(system: System) -> None:
+    system.store.enqueue("build", job_id="job")
+    assert system.store.wait_for_job("job", wait=0).status == "queued"
+    assert system.store.wait_for_job("job", wait=0.05).status == "queued"

@@ -122,7 +122,7 @@ A_FIELD: Edits = {
         )
     ],
     "wire/responses.py": [("    replayed: bool\n    raw", "    replayed: bool\n    colour: str | None\n    raw")],
-    "client/calls.py": [
+    "client/job_calls.py": [
         (
             "        lock_delay: float = 0,\n        max_silence: float | None = None,\n        traceparent: ",
             (

@@ -220,7 +220,7 @@ def test_what_is_lost_takes_no_room(loop: Loop, monkeypatch: pytest.MonkeyPatch)
         sessions = Sessions(claims)
         await sessions.open(store, "agent", OpenSession(session_id="first"))
         (first,) = sessions.current
-        first._session._session._authority.end()  # as after a night in which the machine slept
+        first._session._authority.end()  # as after a night in which the machine slept
         await sessions.open(store, "agent", OpenSession(session_id="second"))
         with pytest.raises(LimitExceeded, match="1 sessions"):
             await sessions.open(store, "agent", OpenSession(session_id="third"))

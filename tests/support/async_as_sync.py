@@ -102,6 +102,11 @@ class StoreAsSync(_Adapted):
         return self._loop.run(self._inner.work_session(session_id, self._awaited(handler), **options))
 
     def _awaited(self, handler: Any) -> Any:
+        if isinstance(handler, dict):
+            return {kind: self._awaited(one) for kind, one in handler.items()}
+        if not callable(handler):
+            return handler
+
         async def awaited(claim: AsyncHeldClaim) -> Any:
             return await asyncio.to_thread(handler, _Adapted(self._loop, claim))
 

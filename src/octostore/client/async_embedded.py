@@ -13,7 +13,6 @@ from octostore.client.threads import in_thread
 from octostore.core.commands import Batch, Command, R_co
 from octostore.core.errors import Unreachable
 from octostore.core.events import Event
-from octostore.core.limits import WAIT_MAX_SECONDS, check_range
 from octostore.core.questions import ListEvents, Question
 from octostore.core.undo import undo_of
 from octostore.stores.loop_flag import LoopFlag
@@ -31,7 +30,6 @@ class AsyncEmbeddedPort:
         self._loop_store = LoopStore(store)
 
     async def execute(self, command: Command[R_co], wait: float = 0) -> R_co:
-        check_range("wait", wait, 0, WAIT_MAX_SECONDS)
         reply = await self._answer(command)
         if not wait or pause_of(command, reply) is None:
             return reply

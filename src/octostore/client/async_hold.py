@@ -1,16 +1,19 @@
-"""`hold()` for asyncio. Heartbeats still come from a thread: a task would stop with the loop it is to speak for."""
+"""`hold()` for asyncio. Heartbeats still come from a thread: a task would stop with the loop it speaks for."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncContextDecorator
 from typing import Any, Self
 
-from octostore.client.claiming import claim_async
-from octostore.client.hold import Granted, KeptClaim, granted, refresh_command
+from octostore.client.claiming import HoldCall, claim_async
+from octostore.client.hold import BlockBase, F, Granted, KeptClaim, granted, hold_text, refresh_command, renewed
 from octostore.client.lateness import check_ttl_is_safe_here, must_measure, own_lateness
+from octostore.client.methods import Awaiting
 from octostore.client.port import AsyncPort
 from octostore.client.threads import in_background, in_thread
 from octostore.core.commands import Command
 from octostore.core.errors import Unreachable
-from octostore.core.replies import ClaimReply, HandedOverReply
+from octostore.core.replies import ClaimReply
 from octostore.stores.clock import boottime
 from octostore.stores.loop_flag import LoopFlag
 
@@ -18,7 +21,6 @@ from octostore.stores.loop_flag import LoopFlag
 async def claim_to_hold_async(
     port: AsyncPort, command: Command[ClaimReply], wait: float, is_generated: bool
 ) -> Granted:
-    """Claim, in order to hold."""
     asked_at = boottime()
     return await refresh_if_old_async(port, granted(await claim_async(port, command, wait, is_generated), asked_at))
 
@@ -37,39 +39,84 @@ async def refresh_if_old_async(port: AsyncPort, answer: Granted) -> Granted:
     return Granted(answer.reply, asked_at, (await port.execute(refresh)).remaining_ms)
 
 
-class AsyncHeldClaim(KeptClaim):
-    """See `HeldClaim`; what speaks to the store is awaited, and its events are those of this loop."""
+class AsyncHeldClaim(Awaiting, KeptClaim):
+    """Your claim in an `async with store.hold(...)` block: like `HeldClaim`, with the calls to the store awaited.
+
+    `lost` and `stop_requested` are `asyncio.Event`s.
+
+    Example:
+        >>> async def run():
+        ...     async with await octostore.connect_async("memory:") as store:
+        ...         async with store.hold("import") as claim:
+        ...             await claim.checkpoint({"page": 3})
+        ...         return (await store.get_job("import")).checkpoint
+        >>> asyncio.run(run())
+        {'page': 3}
+
+    """
+
+    lost: asyncio.Event
+    stop_requested: asyncio.Event
 
     def __init__(self, port: AsyncPort, granted: Granted, **options: Any) -> None:
         lost, stop = LoopFlag(), LoopFlag()
         self.lost, self.stop_requested = lost.event, stop.event
-        self._own_port = port
+        self._async_port = port
         super().__init__(port.blocking, granted, lost, stop, **options)
-
-    async def progress(self, note: str | None = None, *, percent: float | None = None) -> None:
-        await in_thread(self._progress, note, percent)
-
-    async def checkpoint(self, data: Any) -> None:
-        await in_thread(self._checkpoint, data)
-
-    async def hand_over(self, to_agent: str, note: str | None = None) -> HandedOverReply:
-        return await in_thread(self._hand_over, to_agent, note)
 
     async def __aenter__(self) -> Self:
         self._enter()
         return self
 
     async def __aexit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
-        commands = self._leaving(error)
+        commands = self._end_commands(error)
         try:
-            answers = await self._own_port.execute_all(commands)
+            replies = await self._async_port.execute_all(commands)
         except asyncio.CancelledError:
-            # What was claimed together with it is given back by the port. But a task that is cancelled while it gives
-            # the job back still gives it back: whether that was done or not, it can be done again.
-            in_background(self._left, commands[:1], [Unreachable("nobody waited for the answer", reason="late")], error)
+            # The port undoes what was claimed together with the release. The release itself is repeated, which is safe.
+            unanswered = Unreachable("the task was cancelled before the reply arrived", reason="late")
+            in_background(self._finish, commands[:1], [unanswered], error)
             raise
-        if any(isinstance(answer, Unreachable) for answer in answers):
-            # It has to try again, and to wait.
-            await asyncio.shield(asyncio.wrap_future(in_background(self._left, commands, answers, error)))
+        if any(isinstance(reply, Unreachable) for reply in replies):
+            # It has to retry, and so to block.
+            await asyncio.shield(asyncio.wrap_future(in_background(self._finish, commands, replies, error)))
         else:
-            self._left(commands, answers, error)
+            self._finish(commands, replies, error)
+
+
+class AsyncBlock(
+    BlockBase[Awaitable[AsyncHeldClaim]], AbstractAsyncContextManager[AsyncHeldClaim], AsyncContextDecorator
+):
+    """What `hold()` and `keep()` of an `AsyncOctoStore` return."""
+
+    def __call__(self, function: F) -> F:
+        self._is_used = True
+        return super().__call__(function)
+
+    async def __aenter__(self) -> AsyncHeldClaim:
+        self._use()
+        self._claim = await self._open_claim()
+        return await self._claim.__aenter__()
+
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        await self._claim.__aexit__(kind, error, traceback)
+
+
+def hold_block_async(port: AsyncPort, call: HoldCall) -> AsyncBlock:
+    async def open_claim() -> AsyncHeldClaim:
+        request, ttl, outcome, on_lost = renewed(call)
+        await check_ttl_is_safe_async(ttl)
+        claim = AsyncHeldClaim(port, await claim_to_hold_async(port, *request), on_lost=on_lost)
+        claim.end_as(outcome)
+        return claim
+
+    return AsyncBlock(hold_text(call), open_claim)
+
+
+def keep_block_async(
+    port: AsyncPort, reply: ClaimReply, asked_at: float, on_lost: Callable[[], None] | None
+) -> AsyncBlock:
+    async def open_claim() -> AsyncHeldClaim:
+        return AsyncHeldClaim(port, await refresh_if_old_async(port, granted(reply, asked_at)), on_lost=on_lost)
+
+    return AsyncBlock("keep()", open_claim)

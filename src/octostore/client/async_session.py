@@ -1,60 +1,65 @@
-"""A session for asyncio. See `Session`."""
+"""A worker's session for asyncio."""
 
 import asyncio
 from typing import Any, Self
 
-from octostore.client.session import Session
+from octostore.client.claiming import ClaimCall, claim_async
+from octostore.client.methods import Awaiting
+from octostore.client.port import AsyncPort, Port
+from octostore.client.session import KeptSession
 from octostore.client.threads import in_thread
 from octostore.core.events import Event
-from octostore.core.model import Phase
-from octostore.core.replies import HandedOverReply, KeepaliveReply, StopView
+from octostore.core.replies import SessionReply
+from octostore.stores.clock import boottime
+from octostore.stores.loop_flag import LoopFlag
 
 
-class AsyncSession:
-    """See `Session`; what speaks to the store is awaited, and `lost` is an event of this loop."""
+async def open_session_async(port: AsyncPort, call: ClaimCall[SessionReply]) -> "AsyncSession":
+    asked_at = boottime()
+    return AsyncSession(port.blocking, await claim_async(port, *call), asked_at)
 
-    def __init__(self, session: Session, lost: asyncio.Event) -> None:
-        self._session = session
-        self.lost = lost
-        self.reply = session.reply
-        self.session_id = session.session_id
-        self.resumed = session.resumed
-        self.note = session.note
-        self.in_flight = session.in_flight
 
-    @property
-    def context(self) -> Any:
-        return self._session.context
+class AsyncSession(Awaiting, KeptSession):
+    """A `Session` for asyncio: the calls to the store are awaited, and `lost` is an `asyncio.Event`.
 
-    @property
-    def phase(self) -> Phase:
-        return self._session.phase
+    Example:
+        >>> async def run():
+        ...     async with await octostore.connect_async("memory:") as store:
+        ...         async with await store.open_session("agent-3", session_id="main") as session:
+        ...             await session.save({"turn": 4})
+        ...         return (await store.get_session("main")).status
+        >>> asyncio.run(run())
+        'closed'
 
-    @property
-    def stop_requested(self) -> dict[str, StopView]:
-        return self._session.stop_requested
+    """
 
-    def remaining(self) -> float:
-        return self._session.remaining()
+    lost: asyncio.Event
 
-    async def keepalive(self) -> KeepaliveReply:
-        return await in_thread(self._session.keepalive)
-
-    async def save(self, context: Any, *, phase: Phase | None = None) -> None:
-        await in_thread(self._session.save, context, phase=phase)
+    def __init__(self, port: Port, reply: SessionReply, asked_at: float, **options: Any) -> None:
+        lost = LoopFlag()
+        self.lost = lost.event
+        super().__init__(port, reply, asked_at, lost, **options)
 
     async def since(self) -> list[Event]:
-        return await in_thread(lambda: list(self._session.since()))
+        """Read what happened to the session and its jobs after the context it was opened with was saved.
 
-    async def hand_over(self, to_agent: str, note: str | None = None) -> HandedOverReply:
-        return await in_thread(self._session.hand_over, to_agent, note)
+        Returns:
+            The events, oldest first.
 
-    async def close(self) -> None:
-        await in_thread(self._session.close)
+        Example:
+            >>> async def run():
+            ...     async with await octostore.connect_async("memory:") as store:
+            ...         session = await store.open_session("agent-3")
+            ...         return [event.type for event in await session.since()]
+            >>> asyncio.run(run())
+            ['session_opened']
+
+        """
+        return await in_thread(lambda: list(self._since()))
 
     async def __aenter__(self) -> Self:
-        self._session.__enter__()
+        self._heartbeater.start()
         return self
 
-    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        await asyncio.shield(in_thread(self._session.__exit__, kind, error, traceback))
+    async def __aexit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        await asyncio.shield(in_thread(self._leave, error))

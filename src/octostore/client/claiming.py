@@ -1,5 +1,6 @@
-"""Claiming, by the caller's own request id or by one that was generated for this call."""
+"""Claiming, with the caller's request id or with one that was generated for the call."""
 
+import math
 from collections.abc import Callable
 from copy import copy
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -9,6 +10,7 @@ import msgspec
 from octostore.client.port import AsyncPort, Port
 from octostore.core.commands import Command, R_co
 from octostore.core.errors import LeaseLost
+from octostore.core.limits import WAIT_MAX_SECONDS, check_range
 from octostore.core.model import Outcome
 from octostore.core.replies import ClaimReply
 from octostore.stores.clock import boottime
@@ -21,20 +23,27 @@ class ClaimCall(NamedTuple, Generic[R_co]):
     command: Command[R_co]
     wait: float
     is_generated: bool
-    """Whether nobody but this call knows the request id.
+    """Whether only this call knows the request id.
 
-    Then a claim that an earlier attempt made, and that ended before any answer got through, was nobody's; the job is
-    claimed anew.
+    A claim that it made and that ended before any reply arrived then belongs to no one, and the job is claimed again.
     """
 
 
 class HoldCall(NamedTuple):
-    """A claim that is to be held, how it is to end, and who is to be told if it is lost."""
+    """A claim to hold, how to settle it, and what to call if it is lost."""
 
     claim: ClaimCall[ClaimReply]
     ttl: float
     outcome: Outcome
     on_lost: Callable[[], None] | None
+
+
+def check_wait(wait: float | None) -> float:
+    """The seconds to wait; None means forever."""
+    if wait is None:
+        return math.inf
+    check_range("wait", wait, 0, WAIT_MAX_SECONDS)
+    return wait
 
 
 def claim(port: Port, command: Command[R_co], wait: float, is_generated: bool) -> R_co:
@@ -48,7 +57,6 @@ def claim(port: Port, command: Command[R_co], wait: float, is_generated: bool) -
 
 
 async def claim_async(port: AsyncPort, command: Command[R_co], wait: float, is_generated: bool) -> R_co:
-    """The same, awaited."""
     until = boottime() + wait
     try:
         return await port.execute(command, wait)
@@ -59,7 +67,7 @@ async def claim_async(port: AsyncPort, command: Command[R_co], wait: float, is_g
 
 
 def with_new_request_id(claim: C) -> C:
-    """The same claim once more. All else about it has been checked, and need not be again."""
+    """A copy for another call. Its other fields have been checked already."""
     fresh = copy(claim)
     msgspec.structs.force_setattr(fresh, "request_id", new_request_id())
     return fresh

@@ -1,5 +1,6 @@
 """A store that this process opens itself, as a port."""
 
+import math
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -11,7 +12,6 @@ from octostore.client.reader import follow_log
 from octostore.core.commands import Batch, Command, R_co
 from octostore.core.errors import OctoStoreError, Unreachable
 from octostore.core.events import Event
-from octostore.core.limits import WAIT_MAX_SECONDS, check_range
 from octostore.core.model import LOCAL
 from octostore.core.questions import ListEvents, Question
 from octostore.core.replies import ClaimReply
@@ -44,7 +44,6 @@ class EmbeddedPort:
         return answer
 
     def execute(self, command: Command[R_co], wait: float = 0) -> R_co:
-        check_range("wait", wait, 0, WAIT_MAX_SECONDS)
         reply = self._answer(command)
         if not wait or pause_of(command, reply) is None:
             return reply
@@ -72,10 +71,10 @@ class EmbeddedPort:
     def ask(self, question: Question[R_co]) -> R_co:
         return self.store.ask(question)
 
-    def follow(self, question: ListEvents) -> Iterator[Event]:
+    def follow(self, question: ListEvents, wait: float = math.inf) -> Iterator[Event]:
         bell = threading.Event()
         with self.store.listening(topics_of_log(question), bell.set):
-            yield from follow_log(self, question, bell)
+            yield from follow_log(self, question, bell, wait)
 
     def back_up(self, copy: str, on_step: OnStep | None) -> int:
         return self.store.engine.backend.back_up(copy, on_step)

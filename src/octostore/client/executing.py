@@ -1,14 +1,14 @@
-"""Methods that change something. Apart from `methods`, for those who only read."""
+"""Methods that send a command. Separate from `methods`, because processes that only read do not need commands."""
 
 from collections.abc import Callable
 from typing import Any, Concatenate
 
-from octostore.client.methods import Method, P, Steps
+from octostore.client.methods import Awaited, P, Steps, port_method
 from octostore.core.commands import Command, R_co
 
 
-def command_method(make: Callable[Concatenate[Any, P], Command[R_co]]) -> Method[P, Command[R_co], R_co]:
-    return Method(make, lambda port, command: port.execute(command), lambda port, command: port.execute(command))
+def command_method(build: Callable[Concatenate[Any, P], Command[R_co]]) -> Awaited[P, Command[R_co], R_co]:
+    return port_method(build, lambda port, command: port.execute(command), lambda port, command: port.execute(command))
 
 
 def execute(command: Command[R_co]) -> Steps[R_co]:

@@ -1,16 +1,19 @@
-"""`hold()`: own a job for the length of a block. It heartbeats by itself, and says so when ownership is lost."""
+"""`hold()`: own a job for the length of a block. It heartbeats by itself, and says so if ownership is lost."""
 
 import os
 import threading
 import time
+import warnings
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from contextlib import AbstractContextManager, ContextDecorator, nullcontext, suppress
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar
 
 from octostore.client.authority import Authority
 from octostore.client.calls import build
-from octostore.client.claiming import claim
+from octostore.client.claiming import HoldCall, claim, with_new_request_id
 from octostore.client.heartbeater import RETRY_SECONDS, Heartbeater
+from octostore.client.lateness import check_ttl_is_safe_here
+from octostore.client.methods import Blocking, thread_method
 from octostore.client.port import Port
 from octostore.core.beats import BEATS_PER_TTL
 from octostore.core.commands import Command, HeartbeatJob, KeepSessionAlive, R_co
@@ -45,12 +48,15 @@ if TYPE_CHECKING:
     from octostore.client.spans import WorkSpan
     from octostore.stores.loop_flag import LoopFlag
 
-ENDED = "its block has ended"
-NOT_IN_TIME = "it could not be renewed in time, so it may be somebody else's by now"
+C = TypeVar("C")
+F = TypeVar("F", bound=Callable[..., Any])
+
+BLOCK_ENDED = "its block has ended"
+NOT_RENEWED = "it could not be renewed in time, so someone else may have the job by now"
 
 
 def describe(error: BaseException) -> str:
-    """An exception as the text that is noted on the job."""
+    """The text that is recorded with the job."""
     try:
         text = f"{type(error).__name__}: {error}".strip(": ")
     except Exception:  # noqa: BLE001  # an error that cannot be shown is still an error
@@ -59,7 +65,7 @@ def describe(error: BaseException) -> str:
 
 
 def refusal(reply: ClaimReply) -> OctoStoreError:
-    """The exception that says what `reply`, which is no claim, says."""
+    """The exception for a reply that is not `claimed`."""
     job_id = reply.job_id or ""
     if reply.status == "held" and reply.owner and reply.claimed_at and reply.heartbeat_at and reply.expires_at:
         return Held(
@@ -84,11 +90,8 @@ def refusal(reply: ClaimReply) -> OctoStoreError:
     return Conflict(f"job {job_id!r} cannot be claimed before {when}", status=reply.status)
 
 
-LONG_AGO = float("-inf")
-
-
 class Granted(NamedTuple):
-    """The answer to a claim that is to be held, and what it is worth: `remaining_ms` counted from `asked_at`."""
+    """A reply to a claim, and how long it is good for: `remaining_ms` from `asked_at`."""
 
     reply: ClaimReply
     asked_at: float
@@ -100,22 +103,21 @@ def granted(reply: ClaimReply, asked_at: float) -> Granted:
 
 
 def refresh_command(granted: Granted) -> Command[Any] | None:
-    """The heartbeat that a claim needs first if it was waited for, because it is counted from before the wait."""
+    """The heartbeat that a claim needs first if it was waited for, because it counts from before the wait."""
     reply, asked_at, remaining_ms = granted
     if reply.lease_id is None or boottime() - asked_at < remaining_ms / 4_000:
         return None
-    return heartbeat_of(reply, reply.lease_id)
+    return heartbeat_for(reply, reply.lease_id)
 
 
-def heartbeat_of(reply: ClaimReply, lease_id: str) -> Command[Any]:
-    """What keeps the claim alive; one that came with its session lives with that."""
+def heartbeat_for(reply: ClaimReply, lease_id: str) -> Command[Any]:
+    """A claim that came with its session lives by the session's heartbeats."""
     if reply.session is not None:
         return KeepSessionAlive(session_id=reply.session.session_id, lease_id=lease_id)
     return HeartbeatJob(job_id=reply.job_id or "", lease_id=lease_id, fencing_token=reply.fencing_token)
 
 
 def claim_to_hold(port: Port, command: Command[ClaimReply], wait: float, is_generated: bool) -> Granted:
-    """Claim, in order to hold."""
     asked_at = boottime()
     return refresh_if_old(port, granted(claim(port, command, wait, is_generated), asked_at))
 
@@ -128,13 +130,95 @@ def refresh_if_old(port: Port, answer: Granted) -> Granted:
     return Granted(answer.reply, asked_at, port.execute(refresh).remaining_ms)
 
 
-class KeptClaim:
-    """A claim that is kept alive from another thread for as long as the block runs: `HeldClaim` and `AsyncHeldClaim`.
+class BlockBase(Generic[C]):
+    """A claim for the length of one `with` block. Nothing is claimed before the block is entered."""
 
-    `lost` is set, and `on_lost` called, before the store can give the job to anybody else. What the block does to other
-    systems should carry `fencing_token`, because a process that was paused cannot know in time. `stop_requested` is set
-    when somebody wants the block to stop, for `stop_reason`; the job stays ours until it does.
-    """
+    def __init__(self, call: str, open_claim: Callable[[], C]) -> None:
+        self._call = call
+        self._open_claim = open_claim
+        self._is_used = False
+
+    def _use(self) -> None:
+        if self._is_used:
+            raise InvalidInput("block", f"of {self._call} was entered before; call it again for each block")
+        self._is_used = True
+
+    def _recreate_cm(self) -> Self:
+        """For each call of a decorated function."""
+        return type(self)(self._call, self._open_claim)
+
+    def __del__(self) -> None:
+        if not getattr(self, "_is_used", True):
+            warnings.warn(
+                f"{self._call} was never entered, so nothing was claimed; use it in a `with` statement",
+                RuntimeWarning,
+                stacklevel=2,
+                source=self,
+            )
+
+
+class Block(BlockBase["HeldClaim"], AbstractContextManager["HeldClaim"], ContextDecorator):
+    """What `hold()` and `keep()` return."""
+
+    def __call__(self, function: F) -> F:
+        self._is_used = True
+        return super().__call__(function)
+
+    def __enter__(self) -> "HeldClaim":
+        self._use()
+        self._claim = self._open_claim()
+        return self._claim.__enter__()
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        self._claim.__exit__(kind, error, traceback)
+
+
+def renewed(call: HoldCall) -> HoldCall:
+    """For another block: a generated request id is good for one claim."""
+    if not call.claim.is_generated:
+        return call
+    return call._replace(claim=call.claim._replace(command=with_new_request_id(call.claim.command)))
+
+
+def hold_block(port: Port, call: HoldCall) -> Block:
+    def open_claim() -> HeldClaim:
+        request, ttl, outcome, on_lost = renewed(call)
+        check_ttl_is_safe_here(ttl)
+        claim = HeldClaim(port, claim_to_hold(port, *request), on_lost=on_lost)
+        claim.end_as(outcome)
+        return claim
+
+    return Block(hold_text(call), open_claim)
+
+
+def hold_text(call: HoldCall) -> str:
+    return f"hold({getattr(call.claim.command, 'job_id', '')!r})"
+
+
+def keep_block(port: Port, reply: ClaimReply, asked_at: float, on_lost: Callable[[], None] | None) -> Block:
+    def open_claim() -> HeldClaim:
+        return HeldClaim(port, refresh_if_old(port, granted(reply, asked_at)), on_lost=on_lost)
+
+    return Block("keep()", open_claim)
+
+
+class KeptClaim:
+    """A claim that another thread keeps alive while its block runs: `HeldClaim` and `AsyncHeldClaim`."""
+
+    job_id: str
+    """The job's name."""
+    lease_id: str
+    """The secret that authorises writes under this claim."""
+    fencing_token: int
+    """Send it along when you write to other systems: a paused process cannot know in time that it lost its lease."""
+    ttl: float
+    """Seconds until the claim expires if heartbeats stop."""
+    attempt: int
+    """Which attempt this is, from 1."""
+    stop_reason: str | None
+    """Why you should stop, once `stop_requested` is set."""
+    reply: ClaimReply
+    """The reply to the claim."""
 
     def __init__(
         self,
@@ -144,11 +228,11 @@ class KeptClaim:
         stop: "threading.Event | LoopFlag",
         *,
         on_lost: Callable[[], None] | None = None,
-        then: Callable[[], Command[ClaimReply] | None] = lambda: None,
+        claim_next: Callable[[], Command[ClaimReply] | None] = lambda: None,
     ) -> None:
-        """Raises the exception that says why, if what was asked for was not granted.
+        """Raises the exception that says why, if the job was not claimed.
 
-        What `then` gives when the block ends without an exception is claimed in the same transaction: see `following`.
+        The claim that `claim_next` returns when the block ends is made in the same transaction: see `following`.
         """
         reply = granted.reply
         if reply.status != "claimed" or reply.lease_id is None or reply.remaining_ms is None:
@@ -161,32 +245,38 @@ class KeptClaim:
         self.attempt = reply.attempt or 1
         self._lost = lost
         self._stop = stop
-        self.stop_reason: str | None = None
+        self.stop_reason = None
         self._port = port
         self._authority = Authority()
         self._authority.renew(granted.asked_at, granted.remaining_ms)
         self._on_lost = on_lost
         self.following: Granted | None = None
-        """The claim that was asked for together with the end of this one, if it was granted."""
-        self._left_at = 0.0
-        self._then = then
+        """The claim that `claim_next` made, if it succeeded. For worker loops."""
+        self._end_asked_at = 0.0
+        self._claim_next = claim_next
         self._loss: LeaseLost | NotFound | None = None
         self._ending: Command[ReleaseReply] | None = None
-        """Where nothing was chosen, it is released."""
-        self._is_to_expire = False
+        """How to settle the claim. None releases it."""
+        self._lets_expire = False
         self.failure: Exception | None = None
-        """What the block raised, if that was caught and is its outcome."""
+        """What the handler raised, if that was caught and is the job's outcome. For worker loops."""
         self._span: WorkSpan | None = None
         self._is_stuck = False
-        # That it is silent is noticed by a heartbeat, so one comes at least as often as that may happen.
+        # A heartbeat notices silence, so send them at least as often as silence can begin.
         pace = self.ttl if reply.max_silence is None else min(self.ttl, reply.max_silence * BEATS_PER_TTL)
-        self._heart = Heartbeater(self._beat, self._authority, pace, self._lose, self.take_reply)
+        self._heartbeater = Heartbeater(self._beat, self._authority, pace, self._lose, self.take_reply)
         self._pid = os.getpid()
         self._has_ended = False
         self._is_handed_over = False
 
     @property
+    def kind(self) -> str | None:
+        """The job's kind, if it was enqueued."""
+        return self.reply.kind
+
+    @property
     def payload(self) -> Any:
+        """What the job was enqueued with."""
         return self.reply.payload
 
     @property
@@ -201,28 +291,52 @@ class KeptClaim:
 
     @property
     def traceparent(self) -> str | None:
-        """The W3C trace context to pass on: that of the block's own span, else that of the attempt or the job."""
+        """The W3C trace context to pass on: of the block's span, else of the attempt, else of the job."""
         own = None if self._span is None else self._span.traceparent
         return own or self.reply.attempt_traceparent or self.reply.traceparent
 
     @property
     def is_to_stop(self) -> bool:
-        """Whether `stop_requested` is set, here and now; for threads that are not those of its loop."""
+        """Whether `stop_requested` is set. For threads other than the event loop's."""
         return self._stop.is_set()
-
-    def remaining(self) -> float:
-        """For how many seconds the job is surely ours if no heartbeat gets through any more."""
-        return 0.0 if self._lost.is_set() else self._authority.remaining()
 
     @property
     def heartbeat_fault(self) -> BaseException | None:
-        """Why the last heartbeat did not get through; None while they do."""
-        return self._heart.fault
+        """Why the last heartbeat got no reply; None while they get through."""
+        return self._heartbeater.fault
+
+    @property
+    def stuck(self) -> bool:
+        """Whether you had reported no progress for `max_silence` seconds at the last heartbeat."""
+        return self._is_stuck
+
+    def remaining(self) -> float:
+        """Say how long the job is surely yours if no more heartbeats get through.
+
+        Returns:
+            Seconds; 0 once the lease is lost.
+
+        Example:
+            >>> with store.hold("deploy", ttl=120) as claim:
+            ...     110 < claim.remaining() <= 120
+            True
+
+        """
+        return 0.0 if self._lost.is_set() else self._authority.remaining()
 
     def check(self) -> None:
-        """Raise `LeaseLost` unless the job is surely ours. To be called before anything that cannot be undone."""
+        """Check that the job is surely yours. Call it before anything you cannot undo.
+
+        Raises:
+            LeaseLost: It may be someone else's by now.
+
+        Example:
+            >>> with store.hold("deploy") as claim:
+            ...     claim.check()
+
+        """
         if self.remaining() <= 0:
-            raise self._loss or LeaseLost(self.job_id, ENDED if self._has_ended else NOT_IN_TIME)
+            raise self._loss or LeaseLost(self.job_id, BLOCK_ENDED if self._has_ended else NOT_RENEWED)
 
     def end_as(
         self,
@@ -233,59 +347,58 @@ class KeptClaim:
         note: str | None = None,
         retry_after: float | None = None,
     ) -> None:
-        """Choose how the claim ends when the block does without an exception."""
-        self._is_to_expire = False
+        """Choose how to settle the job when the block ends without an exception.
+
+        Args:
+            outcome: See `OctoStore.release_job`, here and for the other arguments.
+            result: Any JSON value up to 64 KiB, only with `done`.
+            error: What went wrong, only with `failed`.
+            note: A note for the next owner.
+            retry_after: Seconds until the job can be claimed again.
+
+        Raises:
+            InvalidInput: An argument is out of bounds.
+
+        Example:
+            >>> with store.hold("deploy") as claim:
+            ...     claim.end_as("done", result={"version": 7})
+            >>> store.get_job("deploy").status
+            'done'
+
+        """
+        self._lets_expire = False
         self._ending = self._release(outcome, result=result, error=error, note=note, retry_after=retry_after)
 
     def let_expire(self) -> None:
-        """Do not release the job when the block ends, for what can no longer be done in time."""
-        self._is_to_expire = True
+        """Do not settle the job when the block ends: it stays claimed until the lease expires.
 
-    @property
-    def stuck(self) -> bool:
-        """Whether nothing was reported for `max_silence` seconds, as of the last heartbeat."""
-        return self._is_stuck
+        Example:
+            >>> with store.hold("deploy") as claim:
+            ...     claim.let_expire()
+            >>> store.get_job("deploy").status
+            'claimed'
 
-    def watch(self, on_renewed: Callable[[float], None], on_lost: Callable[[], None]) -> float:
-        """For those who must know without asking: until when the job is surely ours, on the clock of `boottime`.
-
-        `on_renewed` is told each time that this becomes later, and `on_lost` when it has come; both are called from
-        other threads, and take the place of what was given before.
         """
-        self._authority.on_renewed = on_renewed
-        self._on_lost = on_lost
-        return self._authority.ends_at
+        self._lets_expire = True
 
-    def take_reply(self, reply: HeartbeatReply | KeepaliveReply | CheckpointReply) -> None:
-        """For those who write besides: what the answer has to say, other than that the lease goes on."""
-        if isinstance(reply, CheckpointReply):
-            self._is_stuck = False
-            return
-        stops = reply.stop_requested
-        stop = stops.get(self.job_id) if isinstance(stops, dict) else stops
-        if stop is not None:
-            self.ask_to_stop(stop.reason)
-        self._is_stuck = reply.stuck if isinstance(reply, HeartbeatReply) else self.job_id in reply.stuck_jobs
+    @thread_method
+    def progress(self, note: str | None = None, *, percent: float | None = None) -> None:
+        """Report what you are doing, for people to see. It is a heartbeat, too.
 
-    def ask_to_stop(self, reason: str | None) -> None:
-        """Set `stop_requested`, as somebody's request does."""
-        if not self._stop.is_set():
-            self.stop_reason = reason
-            self._stop.set()
+        Args:
+            note: What you are doing, up to 1,024 bytes.
+            percent: How far you are, 0 to 100.
 
-    def give_up(self, note: str) -> None:
-        """Release the job although its block still runs, for which it is lost from then on. It is no attempt."""
-        self._loss = LeaseLost(self.job_id, note)
-        self._stop_heart()
-        self._authority.end()
-        self._lost.set()
-        self._port.execute(self._release("released", note=note))
-        if self._span is not None:
-            self._span.end("released", None)
+        Raises:
+            LeaseLost: The job is no longer yours.
 
-    # Below the surface
+        Example:
+            >>> with store.hold("import") as claim:
+            ...     claim.progress("reading page 3", percent=40)
+            ...     store.get_job_owner("import").progress.note
+            'reading page 3'
 
-    def _progress(self, note: str | None, percent: float | None) -> None:
+        """
         self.check()
         asked_at = self._authority.now()
         command = HeartbeatJob(
@@ -299,52 +412,171 @@ class KeptClaim:
         self._authority.renew(asked_at, reply.remaining_ms)
         self.take_reply(reply)
 
-    def _checkpoint(self, data: Any) -> None:
+    @thread_method
+    def checkpoint(self, data: Any) -> None:
+        """Save state for the next owner, who finds it in `last_checkpoint`.
+
+        Args:
+            data: Any JSON value up to 64 KiB. It replaces the last checkpoint.
+
+        Raises:
+            LeaseLost: The job is no longer yours.
+
+        Example:
+            >>> with store.hold("import") as claim:
+            ...     claim.checkpoint({"page": 3})
+            >>> with store.hold("import") as claim:
+            ...     claim.last_checkpoint
+            {'page': 3}
+
+        """
         self.check()
         command = build.checkpoint_job(self.job_id, self.lease_id, data, fencing_token=self.reply.fencing_token)
         self.take_reply(self._execute_retrying(command))
 
-    def _hand_over(self, to_agent: str, note: str | None) -> HandedOverReply:
+    @thread_method
+    def hand_over(self, to_agent: str, note: str | None = None) -> HandedOverReply:
+        """Pass a session's task on to another agent, with the session. The block then ends without settling it.
+
+        Args:
+            to_agent: The agent who may open the session.
+            note: A note for that agent.
+
+        Returns:
+            Until when `to_agent` can open the session.
+
+        Raises:
+            InvalidInput: The claim did not come with a session (`claim_task`, `work_session`).
+            LeaseLost: The task is no longer yours.
+
+        Example:
+            >>> _ = store.enqueue("review", job_id="review-12")
+            >>> with store.keep(store.claim_task("main", "agent-3")) as claim:
+            ...     claim.hand_over("agent-4", "needs a second opinion").agent
+            'agent-4'
+
+        """
         session = self.reply.session
         if session is None:
             raise InvalidInput("claim", "did not come with its session, so only `Session.hand_over` can pass it on")
         self.check()
         reply = self._execute_retrying(build.hand_over(session.session_id, to_agent, note, lease_id=self.lease_id))
-        self._stop_heart()
+        self._stop_heartbeats()
         self._is_handed_over = True
         self._loss = LeaseLost(self.job_id, f"it was handed over to {to_agent!r}")
         self._authority.end()
         return reply
 
+    def watch(self, on_renewed: Callable[[float], None], on_lost: Callable[[], None]) -> float:
+        """Get called when the lease is renewed or lost, from other threads. Replaces earlier callbacks.
+
+        Args:
+            on_renewed: Called with the new end of the lease, as the return value.
+            on_lost: Called once the lease is lost.
+
+        Returns:
+            Until when the job is surely yours, on the clock `CLOCK_BOOTTIME`.
+
+        Example:
+            >>> with store.hold("deploy") as claim:
+            ...     ends_at = claim.watch(lambda ends_at: None, lambda: None)
+
+        """
+        self._authority.on_renewed = on_renewed
+        self._on_lost = on_lost
+        return self._authority.ends_at
+
+    def take_reply(self, reply: HeartbeatReply | KeepaliveReply | CheckpointReply) -> None:
+        """Note what a reply says besides extending the lease. For code that writes under this lease itself.
+
+        Args:
+            reply: A reply to a heartbeat or checkpoint of this claim.
+
+        Example:
+            >>> with store.hold("deploy") as claim:
+            ...     claim.take_reply(store.heartbeat_job("deploy", claim.lease_id))
+
+        """
+        if isinstance(reply, CheckpointReply):
+            self._is_stuck = False
+            return
+        stops = reply.stop_requested
+        stop = stops.get(self.job_id) if isinstance(stops, dict) else stops
+        if stop is not None:
+            self.ask_to_stop(stop.reason)
+        self._is_stuck = reply.stuck if isinstance(reply, HeartbeatReply) else self.job_id in reply.stuck_jobs
+
+    def ask_to_stop(self, reason: str | None) -> None:
+        """Set `stop_requested`, as an operator's request does.
+
+        Args:
+            reason: Why; it becomes `stop_reason`.
+
+        Example:
+            >>> with store.hold("deploy") as claim:
+            ...     claim.ask_to_stop("the machine is going down")
+            ...     claim.stop_requested.is_set(), claim.stop_reason
+            (True, 'the machine is going down')
+
+        """
+        if not self._stop.is_set():
+            self.stop_reason = reason
+            self._stop.set()
+
+    def give_up(self, note: str, outcome: Outcome = "released") -> None:
+        """Settle the job while its block still runs. To the block, the lease is then lost.
+
+        Args:
+            note: Why. With `failed` it is the job's error.
+            outcome: `released` uses no attempt; `failed` does.
+
+        Raises:
+            LeaseLost: The job was no longer yours.
+
+        Example:
+            >>> claim = store.hold("deploy").__enter__()
+            >>> claim.give_up("the worker is stopping")
+            >>> claim.lost.is_set()
+            True
+
+        """
+        self._loss = LeaseLost(self.job_id, note)
+        self._stop_heartbeats()
+        self._authority.end()
+        self._lost.set()
+        self._port.execute(self._release(outcome, **{"error" if outcome == "failed" else "note": note}))
+        if self._span is not None:
+            self._span.end(outcome, outcome if outcome == "failed" else None)
+
     def _enter(self) -> None:
-        self._start_heart()
+        self._start_heartbeats()
         if self._port.spans is not None:
             self._span = self._port.spans.start_work(self.reply)
 
-    def _leaving(self, error: BaseException | None) -> list[Command[Any]]:
-        """The block ends. Gives what is to be executed then; `_left` is to be told the answers."""
+    def _end_commands(self, error: BaseException | None) -> list[Command[Any]]:
+        """The commands to execute now that the block ends; pass the replies to `_finish`."""
         if self._span is not None:
             self._span.leave()
         if os.getpid() != self._pid or self._is_handed_over:
             return []  # a forked child leaves the block, too; the claim is its parent's, or another agent's
-        self._stop_heart()
-        self._left_at = self._authority.now()
+        self._stop_heartbeats()
+        self._end_asked_at = self._authority.now()
         if error is not None:
-            # A stop from outside (Ctrl-C, exit, a cancelled task) is no failure of the work.
+            # A stop from outside (Ctrl-C, exit, a cancelled task) does not mean that the work failed.
             outcome: Outcome = "failed" if isinstance(error, Exception) else "released"
             return [self._release(outcome, error=describe(error))]
-        if self._is_to_expire:
+        if self._lets_expire:
             return []
-        ending, then = self._ending or self._release("released"), self._then()
-        return [ending] if then is None else [ending, then]
+        ending, following = self._ending or self._release("released"), self._claim_next()
+        return [ending] if following is None else [ending, following]
 
-    def _left(self, commands: list[Command[Any]], answers: list[Any], error: BaseException | None) -> None:
-        """Raises why the claim could not be ended. It may have to try again, and so to wait, after `Unreachable`."""
+    def _finish(self, commands: list[Command[Any]], replies: list[Any], error: BaseException | None) -> None:
+        """Raise why the claim could not be settled. After `Unreachable` it retries, so it may block."""
         try:
-            # What the block raised matters more than that its claim could not be given back; it expires by itself.
+            # What the block raised matters more than a failed release, after which the lease expires.
             with nullcontext() if error is None else suppress(OctoStoreError):
                 if commands:
-                    self._settle(commands[0], *answers)
+                    self._settle(commands[0], *replies)
         except Exception as fault:
             error = fault
             raise
@@ -357,23 +589,23 @@ class KeptClaim:
     def _end_span(self, span: "WorkSpan", outcome: Outcome | None, error: BaseException | None) -> None:
         failure: Exception | str | None = self.failure
         if self._lost.is_set():
-            failure = self._loss or LeaseLost(self.job_id, NOT_IN_TIME)
+            failure = self._loss or LeaseLost(self.job_id, NOT_RENEWED)
         elif isinstance(error, Exception):
             failure = error
         elif failure is None and outcome == "failed":
             failure = outcome
         span.end(outcome, failure)
 
-    def _start_heart(self) -> None:
-        self._heart.start()
-        owners.add(self.job_id, self._heart.beat_now)
+    def _start_heartbeats(self) -> None:
+        self._heartbeater.start()
+        owners.add(self.job_id, self._heartbeater.beat_now)
 
-    def _stop_heart(self) -> None:
-        owners.remove(self.job_id, self._heart.beat_now)
-        self._heart.stop()
+    def _stop_heartbeats(self) -> None:
+        owners.remove(self.job_id, self._heartbeater.beat_now)
+        self._heartbeater.stop()
 
     def _beat(self) -> Any:
-        return self._port.submit(heartbeat_of(self.reply, self.lease_id))
+        return self._port.submit(heartbeat_for(self.reply, self.lease_id))
 
     def _release(self, outcome: Outcome, **ending: Any) -> Command[ReleaseReply]:
         ending["fencing_token"] = self.reply.fencing_token
@@ -390,21 +622,21 @@ class KeptClaim:
 
     def _settle(self, ending: Command[Any], ended: object, following: object = None) -> None:
         if isinstance(following, ClaimReply) and following.status == "claimed":
-            self.following = granted(following, self._left_at)
+            self.following = granted(following, self._end_asked_at)
         if not isinstance(ended, Unreachable):
             if isinstance(ended, OctoStoreError):
                 raise ended
             return
         try:
-            # Tried also when the lease counts as lost here: the store knows better, and refuses if it is.
+            # Retried even if the lease counts as lost here: the store knows better, and refuses if it is.
             self._execute_retrying(ending)
         except Unreachable as fault:
             if self._lost.is_set():
-                raise LeaseLost(self.job_id, NOT_IN_TIME) from fault
+                raise LeaseLost(self.job_id, NOT_RENEWED) from fault
             raise
 
     def _execute_retrying(self, command: Command[R_co]) -> R_co:
-        """Execute, and try again after a fault, but not for longer than the job is ours."""
+        """Retry after a fault, but no longer than the job is ours."""
         while True:
             try:
                 return self._port.execute(command)
@@ -414,30 +646,34 @@ class KeptClaim:
                 time.sleep(jittered(RETRY_SECONDS))
 
 
-class HeldClaim(KeptClaim):
-    """A claim for the length of a block. See `KeptClaim`."""
+class HeldClaim(Blocking, KeptClaim):
+    """Your claim in a `with store.hold(...)` block, kept alive from another thread.
+
+    `lost` is an event that is set before anyone else can get the job. `stop_requested` is set if someone wants you to
+    stop, for `stop_reason`; the job stays yours until you do.
+
+    Example:
+        >>> with store.hold("import") as claim:
+        ...     for page in range(3):
+        ...         if claim.stop_requested.is_set():
+        ...             break
+        ...         claim.progress(f"page {page}")
+        ...     claim.end_as("done")
+
+    """
+
+    lost: threading.Event
+    stop_requested: threading.Event
 
     def __init__(self, port: Port, granted: "Granted", **options: Any) -> None:
         self.lost = threading.Event()
         self.stop_requested = threading.Event()
         super().__init__(port, granted, self.lost, self.stop_requested, **options)
 
-    def progress(self, note: str | None = None, *, percent: float | None = None) -> None:
-        """Say what is being done, for people to see. It is a heartbeat, too."""
-        self._progress(note, percent)
-
-    def checkpoint(self, data: Any) -> None:
-        """Leave what a successor needs to go on from here: JSON of up to 64 KiB. The last one counts."""
-        self._checkpoint(data)
-
-    def hand_over(self, to_agent: str, note: str | None = None) -> HandedOverReply:
-        """Pass the task on to another agent, with the session that it came with. The block ends without settling it."""
-        return self._hand_over(to_agent, note)
-
     def __enter__(self) -> Self:
         self._enter()
         return self
 
     def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
-        commands = self._leaving(error)
-        self._left(commands, self._port.execute_all(commands), error)
+        commands = self._end_commands(error)
+        self._finish(commands, self._port.execute_all(commands), error)

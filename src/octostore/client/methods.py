@@ -1,4 +1,7 @@
-"""Methods that are written once: they block in an `OctoStore`, and are awaited in an `AsyncOctoStore`."""
+"""Methods that are written once: they block in an `OctoStore` and are awaited in an `AsyncOctoStore`.
+
+Each keeps its signature and docstring in both, so `help()` and editors show the same text.
+"""
 
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from functools import wraps
@@ -12,10 +15,12 @@ P = ParamSpec("P")
 T = TypeVar("T")
 M = TypeVar("M")
 W = TypeVar("W")
+S = TypeVar("S")
+A = TypeVar("A")
 
 
 class Blocking:
-    """Its methods return the answer."""
+    """Its methods return the reply."""
 
 
 class Awaiting:
@@ -23,65 +28,115 @@ class Awaiting:
 
 
 class Building:
-    """Its methods return what the others carry out."""
+    """Its methods return the command or question, and do not send it."""
 
 
-class Method(Generic[P, M, T]):
-    """What `make` returns is carried out with the port of the store."""
+class Method(Generic[P, M, S, A]):
+    """A method with one form for each kind of class: returns `S`, or `A`, or `M`."""
 
     def __init__(
         self,
-        make: Callable[Concatenate[Any, P], M],
-        run: Callable[[Any, M], T],
-        run_async: Callable[[Any, M], Awaitable[T]],
+        blocking: Callable[Concatenate[Any, P], S],
+        awaiting: Callable[Concatenate[Any, P], A],
+        build: Callable[Concatenate[Any, P], M],
     ) -> None:
-        @wraps(make)
-        def blocking(store: Any, /, *args: P.args, **options: P.kwargs) -> T:
-            return run(store._port, make(store, *args, **options))  # noqa: SLF001  # it is a method of it
-
-        @wraps(make)
-        async def awaiting(store: Any, /, *args: P.args, **options: P.kwargs) -> T:
-            return await run_async(store._port, make(store, *args, **options))  # noqa: SLF001
-
-        self._forms: Any = ((Blocking, blocking), (Awaiting, awaiting), (Building, make))
+        self._forms: Any = ((Blocking, blocking), (Awaiting, awaiting), (Building, build))
 
     @overload
-    def __get__(self, store: Blocking, kind: type) -> Callable[P, T]: ...
+    def __get__(self, instance: Blocking, kind: type) -> Callable[P, S]: ...
     @overload
-    def __get__(self, store: Awaiting, kind: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, instance: Awaiting, kind: type) -> Callable[P, A]: ...
     @overload
-    def __get__(self, store: Building, kind: type) -> Callable[P, M]: ...
+    def __get__(self, instance: Building, kind: type) -> Callable[P, M]: ...
     @overload
-    def __get__(self, store: None, kind: type) -> Callable[..., Any]: ...
-    def __get__(self, store: Any, kind: type) -> Any:
+    def __get__(self, instance: None, kind: type) -> Callable[..., Any]: ...
+    def __get__(self, instance: Any, kind: type) -> Any:
         for form, function in self._forms:
             if issubclass(kind, form):
-                return function.__get__(store, kind)
-        raise TypeError(f"{kind.__name__} says neither that it blocks nor that it is awaited")
+                return function.__get__(instance, kind)
+        raise TypeError(f"{kind.__name__} is neither Blocking nor Awaiting")
+
+
+Awaited: TypeAlias = Method[P, M, T, Coroutine[Any, Any, T]]
+
+
+def port_method(
+    build: Callable[Concatenate[Any, P], M], run: Callable[[Any, M], S], run_async: Callable[[Any, M], Awaitable[T]]
+) -> Method[P, M, S, Coroutine[Any, Any, T]]:
+    """Run what `build` returns with the store's port."""
+
+    @wraps(build)
+    def blocking(store: Any, /, *args: P.args, **options: P.kwargs) -> S:
+        return run(store._port, build(store, *args, **options))  # noqa: SLF001  # it becomes a method of the store
+
+    @wraps(build)
+    async def awaiting(store: Any, /, *args: P.args, **options: P.kwargs) -> T:
+        return await run_async(store._port, build(store, *args, **options))  # noqa: SLF001
+
+    return Method(blocking, awaiting, build)
+
+
+def iterator_method(
+    build: Callable[Concatenate[Any, P], M], iterate: Callable[[Any, M], S], iterate_async: Callable[[Any, M], A]
+) -> Method[P, M, S, A]:
+    """Like `port_method`, for what is used with `for` or `async for` and not awaited."""
+
+    @wraps(build)
+    def blocking(store: Any, /, *args: P.args, **options: P.kwargs) -> S:
+        return iterate(store._port, build(store, *args, **options))  # noqa: SLF001
+
+    @wraps(build)
+    def awaiting(store: Any, /, *args: P.args, **options: P.kwargs) -> A:
+        return iterate_async(store._port, build(store, *args, **options))  # noqa: SLF001
+
+    return Method(blocking, awaiting, build)
+
+
+def thread_method(function: Callable[Concatenate[Any, P], T]) -> Awaited[P, T, T]:
+    """Run `function`, which blocks; an `Awaiting` class runs it in a thread."""
+
+    @wraps(function)
+    async def awaiting(instance: Any, /, *args: P.args, **options: P.kwargs) -> T:
+        from octostore.client.threads import in_thread  # noqa: PLC0415  # asyncio takes long to import
+
+        return await in_thread(function, instance, *args, **options)
+
+    return Method(function, awaiting, function)
+
+
+def port_thread_method(build: Callable[Concatenate[Any, P], M], run: Callable[[Any, M], T]) -> Awaited[P, M, T]:
+    """Like `port_method`, for a `run` that only blocks; an `Awaiting` store runs it in a thread."""
+
+    async def run_async(port: Any, built: M) -> T:
+        from octostore.client.threads import in_thread  # noqa: PLC0415  # asyncio takes long to import
+
+        return await in_thread(run, port.blocking, built)
+
+    return port_method(build, run, run_async)
 
 
 def as_tuple(field: str, words: Iterable[W]) -> tuple[W, ...]:
     if isinstance(words, str):
-        # It would pass for a list of one-letter words, and the worker would wait for ever.
-        raise InvalidInput(field, f"must be a list of {field}, such as [{words!r}]")
+        # It would pass for a list of one-letter words, and the worker would wait forever.
+        raise InvalidInput(field, f"must be a list of {field}, for example [{words!r}]")
     return tuple(words)
 
 
-def question_method(make: Callable[Concatenate[Any, P], Question[A_co]]) -> Method[P, Question[A_co], A_co]:
-    return Method(make, lambda port, question: port.ask(question), lambda port, question: port.ask(question))
+def question_method(build: Callable[Concatenate[Any, P], Question[A_co]]) -> Awaited[P, Question[A_co], A_co]:
+    return port_method(build, lambda port, question: port.ask(question), lambda port, question: port.ask(question))
 
 
 Steps: TypeAlias = Generator[Callable[[Any], Any], Any, T]
-"""For what takes several: yields what to do with the port, is sent the answer, and returns the result."""
+"""For calls that take several: yields what to do with the port, is sent the reply, and returns the result."""
 
 
-def steps_method(make: Callable[Concatenate[Any, P], Steps[T]]) -> Method[P, Steps[T], T]:
-    return Method(make, _run_steps, _run_steps_async)
+def steps_method(build: Callable[Concatenate[Any, P], Steps[T]]) -> Awaited[P, Steps[T], T]:
+    return port_method(build, _run_steps, _run_steps_async)
 
 
 def ask(question: Question[A_co]) -> Steps[A_co]:
-    answer: A_co = yield lambda port: port.ask(question)
-    return answer
+    reply: A_co = yield lambda port: port.ask(question)
+    return reply
 
 
 def ask_all(question: Question[A_co]) -> Steps[list[A_co]]:
@@ -95,20 +150,20 @@ def ask_all(question: Question[A_co]) -> Steps[list[A_co]]:
 
 
 def _run_steps(port: Any, steps: Steps[T]) -> T:
-    answer: Any = None
+    reply: Any = None
     try:
         while True:
-            answer = steps.send(answer)(port)
+            reply = steps.send(reply)(port)
     except StopIteration as end:
         result: T = end.value
         return result
 
 
 async def _run_steps_async(port: Any, steps: Steps[T]) -> T:
-    answer: Any = None
+    reply: Any = None
     try:
         while True:
-            answer = await steps.send(answer)(port)
+            reply = await steps.send(reply)(port)
     except StopIteration as end:
         result: T = end.value
         return result

@@ -1,29 +1,74 @@
-"""What operators do, to jobs that are not theirs and to queues."""
+"""Calls for operators: other owners' jobs, queues, access tokens, and the store itself."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from octostore.client.executing import command_method, execute
-from octostore.client.methods import Steps, steps_method
+from octostore.client.methods import Steps, as_tuple, steps_method
 from octostore.core import commands as c
+from octostore.core.model import Scope
+from octostore.core.replies import RecoverReply, Recovery
+from octostore.stores.ids import new_token_id
+
+if TYPE_CHECKING:
+    from octostore.wire.responses import NewToken
 
 
 class OperatorCalls:
+    # Jobs
+
     @command_method
     def requeue(self, job_id: str, *, reason: str | None = None, keep_attempts: bool = False) -> c.RequeueJob:
         """Run a dead or finished job again, or retry a waiting one now.
 
-        A dead job gets all its attempts back, or just one more with `keep_attempts`. Raises `NotFound`, or `Conflict`
-        if it is claimed.
+        Args:
+            job_id: The job's name.
+            reason: Why, for the log.
+            keep_attempts: Give a dead job one more attempt instead of all of them.
+
+        Returns:
+            The job as it is now.
+
+        Raises:
+            NotFound: No one has ever claimed or enqueued this job.
+            Conflict: The job is claimed.
+
+        Example:
+            >>> _ = store.enqueue("import", job_id="import-1", max_attempts=1)
+            >>> _ = store.work("default", lambda claim: 1 / 0, until_empty=True)
+            >>> store.get_job("import-1").status
+            'dead'
+            >>> store.requeue("import-1", reason="fixed the divisor").status
+            'queued'
+
         """
         return c.RequeueJob(job_id=job_id, reason=reason, keep_attempts=keep_attempts)
 
     @command_method
     def discard(self, job_id: str, *, reason: str | None = None) -> c.DiscardJob:
-        """Give a dead job up for good: its name is free then. Raises `NotFound`, or `Conflict` if it is not dead."""
+        """Drop a dead job. Its name is free again.
+
+        Args:
+            job_id: The job's name.
+            reason: Why, for the log.
+
+        Returns:
+            The job as it is now: `free`.
+
+        Raises:
+            NotFound: No one has ever claimed or enqueued this job.
+            Conflict: The job is not dead.
+
+        Example:
+            >>> _ = store.enqueue("import", job_id="import-1")
+            >>> _ = store.cancel("import-1")
+            >>> store.discard("import-1", reason="obsolete").status
+            'free'
+
+        """
         return c.DiscardJob(job_id=job_id, reason=reason)
 
     @steps_method
@@ -37,11 +82,31 @@ class OperatorCalls:
         keep_attempts: bool = False,
         on_batch: Callable[[int], None] | None = None,
     ) -> Steps[int]:
-        """`requeue` for every dead job that matches everything given; returns how many. For operators.
+        """Requeue every dead job that matches all conditions. For operators.
 
-        The store does it by name, in batches of 100, each in one transaction, so others get their turn in between. A
-        job that dies again meanwhile is left dead. If a batch cannot be carried out, those before it stay done: call
-        again for the rest. `on_batch` is called after each with the number of jobs requeued so far.
+        Works in batches of 100 by name, each in one transaction, so others can write in between. A job that dies
+        again meanwhile stays dead. If a batch fails, the earlier ones stay requeued: call again for the rest.
+
+        Args:
+            reason: Why, for the log.
+            prefix: Only jobs whose name begins with this.
+            queue: Only jobs of this queue.
+            kind: Only jobs of this kind.
+            keep_attempts: Give each job one more attempt instead of all of them.
+            on_batch: Called after each batch with the number of jobs requeued so far.
+
+        Returns:
+            The number of jobs requeued.
+
+        Raises:
+            NotAllowed: Your token is not an operator's.
+
+        Example:
+            >>> _ = store.enqueue("import", job_id="import-1")
+            >>> _ = store.cancel("import-1")
+            >>> store.requeue_matching(reason="the API is back", kind="import")
+            1
+
         """
         wanted: dict[str, Any] = {"reason": reason, "prefix": prefix, "queue": queue, "kind": kind}
         command = c.RequeueMatching(**wanted, keep_attempts=keep_attempts)
@@ -57,18 +122,56 @@ class OperatorCalls:
         kind: str | None = None,
         on_batch: Callable[[int], None] | None = None,
     ) -> Steps[int]:
-        """`discard` for every dead job that matches everything given, as in `requeue_matching`. For operators."""
+        """Discard every dead job that matches all conditions, like `requeue_matching`. For operators.
+
+        Args:
+            reason: Why, for the log.
+            prefix: Only jobs whose name begins with this.
+            queue: Only jobs of this queue.
+            kind: Only jobs of this kind.
+            on_batch: Called after each batch with the number of jobs discarded so far.
+
+        Returns:
+            The number of jobs discarded.
+
+        Raises:
+            NotAllowed: Your token is not an operator's.
+
+        Example:
+            >>> _ = store.enqueue("import", job_id="import-1")
+            >>> _ = store.cancel("import-1")
+            >>> store.discard_matching(reason="obsolete", prefix="import-")
+            1
+
+        """
         command = c.DiscardMatching(reason=reason, prefix=prefix, queue=queue, kind=kind)
         return (yield from _change_all(command, on_batch))
 
     @command_method
     def cancel(self, job_id: str, *, reason: str | None = None, drain: bool = False) -> c.CancelJob:
-        """Take a job out of its queue, and away from its owner if somebody has it. It is dead then. For operators.
+        """Make a job dead: out of its queue, and away from its owner if it has one. For operators.
 
-        In one step, so nobody gets it in between; the owner's next write raises `LeaseLost`, which tells the reason.
-        With `drain` the owner keeps it and is asked to stop, as by `request_stop`; the job is dead when that claim
-        ends, unless it is done then. `requeue` brings it back, with all its attempts. Raises `NotFound`, or `Conflict`
-        if it is free or done.
+        It is one step, so no one gets the job in between. The owner's next write raises `LeaseLost` with the reason.
+        `requeue` brings the job back with all its attempts.
+
+        Args:
+            job_id: The job's name.
+            reason: Why, for the log and the owner.
+            drain: Ask the owner to stop, like `request_stop`, instead of taking the job away. The job is dead when
+                that claim ends, unless it is done.
+
+        Returns:
+            The job as it is now.
+
+        Raises:
+            NotFound: No one has ever claimed or enqueued this job.
+            Conflict: The job is free or done.
+
+        Example:
+            >>> _ = store.enqueue("import", job_id="import-1")
+            >>> store.cancel("import-1", reason="wrong file").status
+            'dead'
+
         """
         return c.CancelJob(job_id=job_id, reason=reason, drain=drain)
 
@@ -76,17 +179,52 @@ class OperatorCalls:
     def request_stop(self, job_id: str, *, reason: str | None = None) -> c.RequestStop:
         """Ask the owner of a job to stop. For operators.
 
-        The owner hears of it with its next heartbeat: `claim.stop_requested` is set, `octostore run` and `work` stop
-        their command, MCP servers tell their agent. It then ends its claim as it sees fit, and until then the job stays
-        its own. The request, and when it was delivered, are in the log and in `get_job_owner().stop_requested`. Asking
-        again changes nothing. Raises `NotFound`, or `Conflict` if nobody has the job.
+        The owner learns of it with its next heartbeat: `claim.stop_requested` is set, `octostore run` and `work` stop
+        their command, and MCP servers tell their agent. The job stays the owner's until it settles it. Safe to repeat.
+
+        Args:
+            job_id: The job's name.
+            reason: Why, for the log and the owner.
+
+        Returns:
+            The job as it is now; `claim.stop_requested` says when the owner learned of it.
+
+        Raises:
+            NotFound: No one has ever claimed or enqueued this job.
+            Conflict: The job has no owner.
+
+        Example:
+            >>> claim = store.claim_job("reindex")
+            >>> _ = store.request_stop("reindex", reason="deploy at noon")
+            >>> store.heartbeat_job("reindex", claim.lease_id).stop_requested.reason
+            'deploy at noon'
+
         """
         return c.RequestStop(job_id=job_id, reason=reason)
 
     @command_method
     def force_release(self, job_id: str, *, reason: str | None = None) -> c.ForceReleaseJob:
-        """Take a job away from its owner, whose next write raises `LeaseLost`. For operators; no attempt is used up."""
+        """Take a job away from its owner, whose next write raises `LeaseLost`. For operators. Uses no attempt.
+
+        Args:
+            job_id: The job's name.
+            reason: Why, for the log and the owner.
+
+        Returns:
+            The job as it is now.
+
+        Raises:
+            NotFound: No one has ever claimed or enqueued this job.
+
+        Example:
+            >>> _ = store.claim_job("reindex", owner="agent-3")
+            >>> store.force_release("reindex", reason="agent-3 is gone").status
+            'free'
+
+        """
         return c.ForceReleaseJob(job_id=job_id, reason=reason)
+
+    # Queues
 
     @command_method
     def set_queue(
@@ -97,19 +235,158 @@ class OperatorCalls:
         paused: bool | None = None,
         reason: str | None = None,
     ) -> c.SetQueue:
-        """Change the settings of a queue; what you leave out stays as it is. For operators.
+        """Change a queue's settings. What you leave out stays as it is. For operators.
 
-        At most `max_claimed` of its jobs can be claimed at once: 1 makes it serial, None lifts the limit. While it is
-        `paused` none can be claimed, neither as the next one nor by name; claims that exist go on, jobs can be
-        enqueued, and `paused=False` wakes those who wait. The `reason` is in the log, and told to those who find
-        nothing to claim.
+        Args:
+            name: The queue's name.
+            max_claimed: How many of its jobs can be claimed at once. 1 makes it serial, None removes the limit.
+            paused: True: none of its jobs can be claimed, neither next nor by name; live claims continue and jobs can
+                be enqueued. False resumes it and wakes waiting workers.
+            reason: Why, for the log and for workers that find nothing to claim.
+
+        Returns:
+            The queue's settings.
+
+        Raises:
+            NotAllowed: Your token is not an operator's.
+
+        Example:
+            >>> store.set_queue("deploys", max_claimed=1).max_claimed
+            1
+            >>> store.set_queue("deploys", paused=True, reason="freeze").paused
+            True
+
         """
         return c.SetQueue(queue=name, max_claimed=max_claimed, paused=paused, reason=reason)
 
     @command_method
     def limit_queue(self, queue: str, max_claimed: int | None) -> c.SetQueue:
-        """`set_queue(queue, max_claimed=…)`."""
+        """Short for `set_queue(queue, max_claimed=...)`.
+
+        Args:
+            queue: The queue's name.
+            max_claimed: How many of its jobs can be claimed at once; None removes the limit.
+
+        Returns:
+            The queue's settings.
+
+        Raises:
+            NotAllowed: Your token is not an operator's.
+
+        Example:
+            >>> store.limit_queue("deploys", 1).max_claimed
+            1
+
+        """
         return c.SetQueue(queue=queue, max_claimed=max_claimed)
+
+    # Tokens
+
+    @steps_method
+    def create_token(
+        self,
+        name: str,
+        *,
+        scopes: Sequence[Scope] = ("read", "claim"),
+        prefix: str = "",
+        expires_in: float | None = None,
+    ) -> Steps["NewToken"]:
+        """Create an access token, to use the store through a server. For operators.
+
+        Args:
+            name: The principal that the token belongs to.
+            scopes: `read`, `claim` (which includes enqueueing) and `admin` (everything).
+            prefix: Limit the token to names that begin with this.
+            expires_in: Seconds until the token expires.
+
+        Returns:
+            The token. Its secret is in `token`, and this is the only time it is returned.
+
+        Raises:
+            NotAllowed: Your token is not an operator's.
+
+        Example:
+            >>> created = store.create_token("ci", scopes=["claim"], prefix="builds/")
+            >>> created.token.startswith("octo_")
+            True
+
+        """
+        from octostore.wire.responses import NewToken, extend_view  # noqa: PLC0415  # few processes create one
+        from octostore.wire.tokens import new_token, token_digest  # noqa: PLC0415
+
+        token = new_token()
+        command = c.CreateToken(
+            token_id=new_token_id(),
+            name=name,
+            digest=token_digest(token),
+            scopes=as_tuple("scopes", scopes),
+            prefix=prefix,
+            expires_in=expires_in,
+        )
+        return extend_view(NewToken, (yield lambda port: port.execute(command)), token=token)
+
+    @command_method
+    def revoke_token(self, token_id: str) -> c.RevokeToken:
+        """Revoke an access token for good, and end its open streams. For operators.
+
+        Args:
+            token_id: The token's id, not its secret.
+
+        Returns:
+            The token, with `revoked_at`.
+
+        Raises:
+            NotFound: There is no such token.
+
+        Example:
+            >>> created = store.create_token("ci")
+            >>> store.revoke_token(created.token_id).revoked_at is not None
+            True
+
+        """
+        return c.RevokeToken(token_id=token_id)
+
+    # The store
+
+    @command_method
+    def probe(self) -> c.Probe:
+        """Write to the store durably, to check that it works.
+
+        Returns:
+            The store's time, its last `seq`, and its version.
+
+        Raises:
+            Unreachable: The store cannot be written to; the message and `reason` say why.
+
+        Example:
+            >>> store.probe().version == octostore.__version__
+            True
+
+        """
+        return c.Probe()
+
+    @steps_method
+    def recover(self) -> Steps[list[Recovery]]:
+        """Record every expired claim now. You never have to: an expired lease has no effect, and writes clean up.
+
+        Returns:
+            The claims that were taken back, with the evidence: last heartbeat, TTL, and how late it was noticed.
+
+        Raises:
+            NotAllowed: Your token is not an operator's.
+
+        Example:
+            >>> store.recover()
+            []
+
+        """
+        recovered: list[Recovery] = []
+        is_complete = False
+        while not is_complete:
+            step: RecoverReply = yield lambda port: port.execute(c.Recover())
+            recovered += step.recovered
+            is_complete = step.is_complete
+        return recovered
 
 
 def _change_all(command: c.MatchingCommand, on_batch: Callable[[int], None] | None) -> Steps[int]:

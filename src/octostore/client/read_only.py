@@ -1,5 +1,6 @@
 """A store that this process opens only to look: without a writer, and without the rules for what is written."""
 
+import math
 import threading
 from collections.abc import Iterator
 
@@ -25,10 +26,10 @@ class ReadOnlyPort:
     def ask(self, question: Question[A_co]) -> A_co:
         return ask(self._backend, question, self._clock, RetryPolicy())
 
-    def follow(self, question: ListEvents) -> Iterator[Event]:
+    def follow(self, question: ListEvents, wait: float = math.inf) -> Iterator[Event]:
         bell = threading.Event()
         self._backend.on_foreign_commit(bell.set)
-        return follow_log(self, question, bell, self._backend.poll_seconds)
+        return follow_log(self, question, bell, wait, self._backend.poll_seconds)
 
     def back_up(self, copy: str, on_step: OnStep | None) -> int:
         return self._backend.back_up(copy, on_step)

@@ -1,14 +1,30 @@
-"""`Reader`: all that can be asked. By itself, because a process that only looks needs no more, and starts faster."""
+"""`Reader`: all questions. In its own module, because a process that only reads starts faster without the rest."""
 
+import math
 import os
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, Protocol, Self, TypeAlias
 
 import msgspec
 
-from octostore.client.methods import Blocking, Steps, as_tuple, ask, ask_all, question_method, steps_method
+from octostore.client.methods import (
+    Awaited,
+    Blocking,
+    Method,
+    P,
+    Steps,
+    as_tuple,
+    ask,
+    ask_all,
+    iterator_method,
+    port_method,
+    port_thread_method,
+    question_method,
+    steps_method,
+)
 from octostore.core import questions as q
 from octostore.core.errors import InvalidInput
 from octostore.core.events import Event
@@ -17,21 +33,26 @@ from octostore.core.limits import CLAIM_ROWS_MAX, HEARTBEATS_MAX, PAGE_DEFAULT, 
 from octostore.core.model import SessionStatus, Status
 from octostore.core.moments import to_moment
 from octostore.core.names import check_job_id
-from octostore.core.paging import pages
+from octostore.core.paging import pages, pages_async
 from octostore.core.replies import Heartbeat, Heartbeats, JobOwner, JobPage, JobView, SessionView, TokenView
 from octostore.stores.base import OnStep
 
+if TYPE_CHECKING:
+    from octostore.core.verify import Verification
+
+OnEvent: TypeAlias = Callable[[int], None]
+
 NAMES_BYTES = 8 * 1_024
-"""How much of an address may be names: servers and proxies do not take longer ones."""
+"""How many bytes of a URL may be names: servers and proxies refuse longer ones."""
 
 
 class ReadingPort(Protocol):
-    """Something that answers questions, here or over a network; raises `Unreachable` where there was no answer."""
+    """Answers questions, here or over a network. Raises `Unreachable` if there is no reply."""
 
     def ask(self, question: q.Question[q.A_co]) -> q.A_co: ...
 
-    def follow(self, question: q.ListEvents) -> Iterator[Event]:
-        """The events that `question` asks for, and then those to come, without end and without a gap."""
+    def follow(self, question: q.ListEvents, wait: float = math.inf) -> Iterator[Event]:
+        """The events that `question` asks for, then new ones as they happen, without a gap, for `wait` seconds."""
 
     def back_up(self, copy: str, on_step: OnStep | None) -> int: ...
 
@@ -39,15 +60,19 @@ class ReadingPort(Protocol):
 
 
 def follow_log(
-    port: ReadingPort, question: q.ListEvents, bell: threading.Event, seconds: float | None = None
+    port: ReadingPort, question: q.ListEvents, bell: threading.Event, wait: float, poll_seconds: float = math.inf
 ) -> Iterator[Event]:
-    """The log without end. It is read again when `bell` is set, and every so many `seconds`."""
+    """Read the log for `wait` seconds, again when `bell` is set and every `poll_seconds`."""
+    deadline = time.monotonic() + wait
     while True:
         bell.clear()
         page = port.ask(question)
         yield from page.events
         if page.after == question.after:
-            bell.wait(seconds)
+            pause = min(deadline - time.monotonic(), poll_seconds)
+            if pause <= 0:
+                return
+            bell.wait(None if math.isinf(pause) else pause)
         question = msgspec.structs.replace(question, after=page.after)
 
 
@@ -55,43 +80,205 @@ def log_question(
     since: datetime | None, types: Sequence[str] | None, limit: int = PAGE_MAX, **which: Any
 ) -> q.ListEvents:
     if isinstance(types, str):  # it would pass for a list of one-letter words
-        raise InvalidInput("types", f"must be a list of types, such as [{types!r}]")
+        raise InvalidInput("types", f"must be a list of types, for example [{types!r}]")
     since_ms = None if since is None else to_moment("since", since)
     return q.ListEvents(since=since_ms, types=None if types is None else tuple(types), limit=limit, **which)
 
 
+class EventsCall(NamedTuple):
+    question: q.ListEvents
+    follow: bool
+
+
+def _read_events(port: Any, call: EventsCall) -> Iterator[Event]:
+    if call.follow:
+        followed: Iterator[Event] = port.follow(call.question)
+        return followed
+    return (event for page in pages(port.ask, call.question) for event in page.events)
+
+
+def _read_events_async(port: Any, call: EventsCall) -> AsyncIterator[Event]:
+    if call.follow:
+        followed: AsyncIterator[Event] = port.follow(call.question)
+        return followed
+    return (event async for page in pages_async(port.ask, call.question) for event in page.events)
+
+
+def events_method(
+    build: Callable[Concatenate[Any, P], EventsCall],
+) -> Method[P, EventsCall, Iterator[Event], AsyncIterator[Event]]:
+    return iterator_method(build, _read_events, _read_events_async)
+
+
+def pages_method(
+    build: Callable[Concatenate[Any, P], q.ListJobs],
+) -> Method[P, q.ListJobs, Iterator[JobPage], AsyncIterator[JobPage]]:
+    return iterator_method(
+        build,
+        lambda port, question: pages(port.ask, question),
+        lambda port, question: pages_async(port.ask, question),
+    )
+
+
+def _verify(port: Any, on_event: OnEvent | None) -> "Verification":
+    from octostore.client.verification import verify  # noqa: PLC0415  # few processes verify
+
+    return verify(Reader(port), on_event)
+
+
+def verify_method(
+    build: Callable[Concatenate[Any, P], OnEvent | None],
+) -> "Awaited[P, OnEvent | None, Verification]":
+    return port_thread_method(build, _verify)
+
+
+def backup_method(
+    build: Callable[Concatenate[Any, P], tuple[str, OnStep | None]],
+) -> Awaited[P, tuple[str, OnStep | None], int]:
+    return port_thread_method(build, lambda port, call: port.back_up(*call))
+
+
+class SettledCall(NamedTuple):
+    job_id: str
+    wait: float | None
+
+
+def _wait_for_job(port: Any, call: SettledCall) -> JobView:
+    from octostore.client.settled import wait_for_job  # noqa: PLC0415  # few processes wait
+
+    return wait_for_job(port, *call)
+
+
+async def _wait_for_job_async(port: Any, call: SettledCall) -> JobView:
+    from octostore.client.async_settled import wait_for_job_async  # noqa: PLC0415
+
+    return await wait_for_job_async(port, *call)
+
+
+def settled_method(build: Callable[Concatenate[Any, P], SettledCall]) -> Awaited[P, SettledCall, JobView]:
+    return port_method(build, _wait_for_job, _wait_for_job_async)
+
+
 class Questions:
-    """All that can be asked, for `Reader` and `AsyncOctoStore`."""
+    """All questions, for `Reader` and `AsyncOctoStore`."""
 
     # Jobs
 
     @steps_method
     def get_job_owner(self, job_id: str) -> Steps[JobOwner | None]:
-        """Who has the job right now; None if nobody does. A lease that has expired is nobody's at once."""
+        """Say who owns a job now.
+
+        Args:
+            job_id: The job's name.
+
+        Returns:
+            The owner, with its last heartbeat and progress; None if no one does. An expired lease is no one's at once.
+
+        Example:
+            >>> _ = store.claim_job("deploy", owner="agent-3")
+            >>> store.get_job_owner("deploy").owner
+            'agent-3'
+            >>> store.get_job_owner("rollback") is None
+            True
+
+        """
         return (yield from ask(q.GetJob(job_id=job_id))).claim
 
     @question_method
     def get_job(self, job_id: str) -> q.GetJob:
-        """All about a job except secrets, with its payload, checkpoint and result.
+        """Read everything about a job: status, owner, payload, checkpoint, result and earlier attempts.
 
-        A name that nobody has ever claimed or enqueued is a free job, and not `is_known`; see `find_similar`.
+        Args:
+            job_id: The job's name.
+
+        Returns:
+            The job. A name that no one has ever claimed or enqueued is a free job that is not `is_known`.
+
+        Example:
+            >>> _ = store.enqueue("test", {"commit": "4f2a"}, job_id="test-1")
+            >>> job = store.get_job("test-1")
+            >>> job.status, job.payload, job.attempts
+            ('queued', {'commit': '4f2a'}, 0)
+
         """
         return q.GetJob(job_id=job_id)
 
+    @settled_method
+    def wait_for_job(self, job_id: str, *, wait: float | None = None) -> SettledCall:
+        """Wait until a job is done or dead.
+
+        Args:
+            job_id: The job's name.
+            wait: Seconds to wait. None waits forever.
+
+        Returns:
+            The job as it is then. After `wait` seconds it may be neither: look at its `status`.
+
+        Example:
+            >>> _ = store.enqueue("double", {"number": 21}, job_id="sum-1")
+            >>> _ = store.work("default", lambda claim: claim.payload["number"] * 2, until_empty=True)
+            >>> job = store.wait_for_job("sum-1", wait=30)
+            >>> job.status, job.result
+            ('done', 42)
+
+        """
+        return SettledCall(job_id, wait)
+
     @question_method
     def find_similar(self, job_id: str) -> q.FindSimilar:
-        """Whether a job of this name exists, and up to three names that may have been meant if it does not."""
+        """Check whether a job exists, and suggest names if it does not.
+
+        Args:
+            job_id: The name to look for.
+
+        Returns:
+            `is_known`, and up to three `similar` names.
+
+        Example:
+            >>> _ = store.claim_job("nightly-report")
+            >>> store.find_similar("nightly-reprot").similar
+            ['nightly-report']
+
+        """
         return q.FindSimilar(job_id=job_id)
 
     @steps_method
     def list_claimed_jobs(self, prefix: str | None = None) -> Steps[list[JobOwner]]:
-        """The owners of all claimed jobs whose name begins with `prefix`, by name."""
+        """List the owners of all claimed jobs, by job name.
+
+        Args:
+            prefix: Only jobs whose name begins with this.
+
+        Returns:
+            One owner per claimed job.
+
+        Example:
+            >>> _ = store.claim_many(["build/1", "build/2", "deploy"], owner="ci")
+            >>> [job.job_id for job in store.list_claimed_jobs(prefix="build/")]
+            ['build/1', 'build/2']
+
+        """
         found = yield from ask_all(q.ListJobs(prefix=prefix, status="claimed", limit=PAGE_MAX))
         return [job.claim for page in found for job in page.jobs if job.claim is not None]
 
     @steps_method
     def dead_jobs(self, prefix: str | None = None, *, queue: str | None = None) -> Steps[list[JobView]]:
-        """The jobs that are out of attempts or cancelled, and wait for a person; without documents (see `get_job`)."""
+        """List the dead letters: jobs that are out of attempts or cancelled, and wait for a person.
+
+        Args:
+            prefix: Only jobs whose name begins with this.
+            queue: Only jobs of this queue.
+
+        Returns:
+            The jobs by name, without payload, checkpoint and result; `get_job` has them.
+
+        Example:
+            >>> _ = store.enqueue("import", job_id="import-1")
+            >>> _ = store.cancel("import-1")
+            >>> [job.job_id for job in store.dead_jobs()]
+            ['import-1']
+
+        """
         found = yield from ask_all(q.ListJobs(prefix=prefix, status="dead", queue=queue, limit=PAGE_MAX))
         return [job for page in found for job in page.jobs]
 
@@ -108,11 +295,29 @@ class Questions:
         cursor: str | None = None,
         order: q.Order = "name",
     ) -> q.ListJobs:
-        """A page of jobs by name, without their documents; pass its `cursor` to get the next one.
+        """List jobs, one page at a time. `job_pages` reads all pages.
 
-        With a `queue` and `order="run"`, they come in the order in which they will run: ready, due later, and then
-        those that do not wait (claimed, dead, done). `owner` is who has them now. With `owner` or `kind`, a page may
-        have fewer jobs than the `limit`, or none, and a `cursor` all the same.
+        Args:
+            prefix: Only jobs whose name begins with this.
+            status: Only `free`, `queued`, `claimed`, `done` or `dead` jobs.
+            queue: Only jobs of this queue.
+            owner: Only jobs that this owner has now.
+            kind: Only jobs of this kind.
+            limit: Jobs per page, 1 to 1,000. With `owner` or `kind`, a page may have fewer and still not be the last.
+            cursor: The `cursor` of the page before.
+            order: `name`; or with a `queue`, `run`: the order in which jobs will run, then those that will not.
+
+        Returns:
+            A page that can be iterated, without payload, checkpoint and result. Its `cursor` is None on the last page.
+
+        Example:
+            >>> _ = store.enqueue_many([{"job_id": f"crawl-{n}"} for n in range(3)], kind="crawl")
+            >>> page = store.list_jobs(prefix="crawl-", limit=2)
+            >>> [job.job_id for job in page]
+            ['crawl-0', 'crawl-1']
+            >>> [job.job_id for job in store.list_jobs(prefix="crawl-", cursor=page.cursor)]
+            ['crawl-2']
+
         """
         return q.ListJobs(
             prefix=prefix,
@@ -125,18 +330,61 @@ class Questions:
             order=order,
         )
 
+    @pages_method
+    def job_pages(
+        self,
+        prefix: str | None = None,
+        *,
+        status: Status | None = None,
+        queue: str | None = None,
+        owner: str | None = None,
+        kind: str | None = None,
+        limit: int = PAGE_MAX,
+        order: q.Order = "name",
+    ) -> q.ListJobs:
+        """Read all pages of `list_jobs`, each when you ask for it.
+
+        Args:
+            prefix: See `list_jobs`, here and for the other arguments.
+            status: Only jobs with this status.
+            queue: Only jobs of this queue.
+            owner: Only jobs that this owner has now.
+            kind: Only jobs of this kind.
+            limit: Jobs per page, 1 to 1,000.
+            order: `name` or `run`.
+
+        Returns:
+            An iterator of pages.
+
+        Example:
+            >>> _ = store.enqueue_many([{"job_id": f"crawl-{n}"} for n in range(3)], kind="crawl")
+            >>> [job.job_id for page in store.job_pages(limit=2) for job in page]
+            ['crawl-0', 'crawl-1', 'crawl-2']
+
+        """
+        return q.ListJobs(prefix=prefix, status=status, queue=queue, owner=owner, kind=kind, limit=limit, order=order)
+
     @steps_method
     def list_heartbeats(self, job_ids: Iterable[str]) -> Steps[Heartbeats]:
-        """The live claims on these jobs: when each owner last proved it was alive, and how far it has come.
+        """Read when the owners of some jobs last proved they were alive. Cheaper than `get_job` for each.
 
-        Cheaper than `get_job` for each of them. A job that nobody has is not among them. Any number of names; a server
-        takes 200 in a call, so more are asked for in several, and `at` is the time of the last.
+        Args:
+            job_ids: The jobs' names, any number. A server takes 200 per call, so more need several calls.
+
+        Returns:
+            The live claims on these jobs. Jobs without an owner are left out.
+
+        Example:
+            >>> _ = store.claim_job("deploy")
+            >>> [claim.job_id for claim in store.list_heartbeats(["deploy", "rollback"]).claims]
+            ['deploy']
+
         """
         claims: list[Heartbeat] = []
         for group in _groups(as_tuple("job_ids", job_ids)):
-            answer = yield from ask(q.ListHeartbeats(job_ids=group))
-            claims += answer.claims
-        return Heartbeats(at=answer.at, claims=claims)
+            reply = yield from ask(q.ListHeartbeats(job_ids=group))
+            claims += reply.claims
+        return Heartbeats(at=reply.at, claims=claims)
 
     @question_method
     def list_claims(
@@ -150,26 +398,108 @@ class Questions:
         lost: bool = False,
         limit: int = CLAIM_ROWS_MAX,
     ) -> q.ListClaims:
-        """Claims that were live in the last `window` seconds, by job, the most urgent first.
+        """List claims that were live recently, by job, the most urgent job first.
 
-        That is: lost and not taken up, stuck, late, asked to stop; then live ones, first those that were taken over;
-        then failed, dead, and those that have ended. Each newest first. With `lost`, only jobs that somebody lost, the
-        newest loss first. `owner` has or had one of the claims; `status` is that of the job now. Follow the log from
-        the answer's `seq` to keep up.
+        Most urgent are jobs whose claim was lost and not taken over, then stuck, late and stopping ones, then other
+        live claims, then failed and dead jobs, then settled ones; newest first within each.
+
+        Args:
+            window: How many seconds to look back.
+            prefix: Only jobs whose name begins with this.
+            queue: Only jobs of this queue.
+            owner: Only jobs that this owner has, or had within the window.
+            status: Only jobs with this status now.
+            lost: Only jobs that an owner lost, the newest loss first.
+            limit: Maximum number of jobs, up to 200.
+
+        Returns:
+            The claims, as of event `seq`: follow the log from there to keep up.
+
+        Example:
+            >>> _ = store.claim_job("deploy", owner="agent-3")
+            >>> [row.claims[0].owner for row in store.list_claims().rows]
+            ['agent-3']
+
         """
         return q.ListClaims(
             window=window, prefix=prefix, queue=queue, owner=owner, status=status, lost=lost, limit=limit
         )
 
+    # Queues
+
     @question_method
     def queue_status(self, queue: str) -> q.GetQueue:
-        """What is in a queue: how many jobs are ready, due later, claimed (by whom), dead and done; and if all is done.
+        """Count what is in a queue: ready, due later, claimed, dead and done. Counts stop at 10,000.
 
-        Counts stop at 10,000.
+        Args:
+            queue: The queue's name.
+
+        Returns:
+            The counts, some owners, and `all_done`: whether every job is settled.
+
+        Example:
+            >>> _ = store.enqueue("build", queue="ci")
+            >>> status = store.queue_status("ci")
+            >>> status.ready, status.all_done
+            (1, False)
+
         """
         return q.GetQueue(queue=queue)
 
+    @question_method
+    def list_queues(self) -> q.ListQueues:
+        """List the 200 longest queues, with their last claim and the rates of the last hour.
+
+        Returns:
+            The queues, those with the most waiting jobs first. A server counts at most every 10 seconds.
+
+        Example:
+            >>> _ = store.enqueue("build", queue="ci")
+            >>> [(queue.queue, queue.ready) for queue in store.list_queues().queues]
+            [('ci', 1)]
+
+        """
+        return q.ListQueues()
+
     # The log
+
+    @events_method
+    def events(
+        self,
+        after: int = 0,
+        *,
+        job_id: str | None = None,
+        prefix: str | None = None,
+        session_id: str | None = None,
+        since: datetime | None = None,
+        types: Sequence[str] | None = None,
+        follow: bool = False,
+    ) -> EventsCall:
+        """Read the log, oldest event first. `seq` has no gaps, so the last one you saw is where to resume.
+
+        A server leaves out what your token may not see.
+
+        Args:
+            after: Only events after this `seq`.
+            job_id: Only events of this job.
+            prefix: Only events of jobs whose name begins with this.
+            session_id: Only events of this session and its jobs.
+            since: Only events since this time, by the store's clock.
+            types: Only events of these types, for example `["expired", "force_released"]`.
+            follow: Continue with new events as they happen, forever.
+
+        Returns:
+            An iterator of events.
+
+        Example:
+            >>> with store.hold("deploy"):
+            ...     pass
+            >>> [(event.seq, event.type) for event in store.events(job_id="deploy")]
+            [(1, 'claimed'), (2, 'released')]
+
+        """
+        question = log_question(since, types, after=after, job_id=job_id, prefix=prefix, session_id=session_id)
+        return EventsCall(question, follow)
 
     @question_method
     def list_events(
@@ -183,38 +513,67 @@ class Questions:
         types: Sequence[str] | None = None,
         limit: int = PAGE_DEFAULT,
     ) -> q.ListEvents:
-        """A page of `events`; pass its `after` to get the next one. The last page is where `after` stands still.
+        """Read one page of the log. `events` reads all of it.
 
-        With a `prefix` or `types`, a page may have fewer events than the `limit` or none: at most 10,000 are looked
-        through for it.
+        Args:
+            after: Only events after this `seq`.
+            job_id: See `events`, here and for the other arguments.
+            prefix: Only events of jobs whose name begins with this.
+            session_id: Only events of this session and its jobs.
+            since: Only events since this time.
+            types: Only events of these types.
+            limit: Events per page, 1 to 1,000. With `prefix` or `types`, a page may have fewer and not be the last.
+
+        Returns:
+            A page that can be iterated. Its `after` is where the next one starts; the last page returns the same.
+
+        Example:
+            >>> _ = store.claim_job("deploy")
+            >>> page = store.list_events()
+            >>> [event.type for event in page], page.after
+            (['claimed'], 1)
+
         """
         return log_question(since, types, limit, after=after, job_id=job_id, prefix=prefix, session_id=session_id)
-
-    @question_method
-    def list_queues(self) -> q.ListQueues:
-        """What is in each queue, as `queue_status` tells it, with the last claim and the rates of the last hour.
-
-        The longest 200 queues, with the most jobs waiting first. A server counts at most every 10 seconds; `counted_at`
-        says when it did.
-        """
-        return q.ListQueues()
 
     # Sessions
 
     @question_method
     def get_session(self, session_id: str) -> q.GetSession:
-        """How a session stands, with its context and the jobs bound to it. Raises `NotFound`.
+        """Read a session, with its context and jobs.
 
-        To operators, `ci/main` is the session `main` of the principal `ci`.
+        Args:
+            session_id: The session. For operators, `ci/main` is the session `main` of the principal `ci`.
+
+        Returns:
+            The session.
+
+        Raises:
+            NotFound: There is no such session.
+
+        Example:
+            >>> session = store.open_session("agent-3", session_id="main")
+            >>> store.get_session("main").status
+            'open'
+
         """
         return q.GetSession(session_id=session_id)
 
     @steps_method
     def list_sessions(self, *, status: SessionStatus | None = None) -> Steps[list[SessionView]]:
-        """All sessions, with the jobs bound to them but without their contexts (see `get_session`).
+        """List sessions with the jobs bound to them, by principal and id. A server lists your own, or all to operators.
 
-        By principal and id. One that has expired is `expired` at once. A server tells only your own, unless the token
-        is an operator's.
+        Args:
+            status: Only `open`, `closed` or `expired` sessions.
+
+        Returns:
+            The sessions, without their contexts; `get_session` has them.
+
+        Example:
+            >>> session = store.open_session("agent-3", session_id="main")
+            >>> [session.session_id for session in store.list_sessions(status="open")]
+            ['main']
+
         """
         return (yield from _sessions(status))
 
@@ -222,29 +581,132 @@ class Questions:
 
     @question_method
     def whoami(self) -> q.WhoAmI:
-        """Who we are to the store, and what we may do there."""
+        """Say who you are to the store, and what you may do.
+
+        Returns:
+            Your principal, scopes and prefix.
+
+        Example:
+            >>> store.whoami().name
+            'local'
+
+        """
         return q.WhoAmI()
 
     @steps_method
     def list_tokens(self) -> Steps[list[TokenView]]:
-        """All tokens that were made, newest first, also those that are over. For operators."""
+        """List all access tokens, newest first, including expired and revoked ones. For operators.
+
+        Returns:
+            The tokens, without their secrets.
+
+        Raises:
+            NotAllowed: Your token is not an operator's.
+
+        Example:
+            >>> _ = store.create_token("ci")
+            >>> [token.name for token in store.list_tokens()]
+            ['ci']
+
+        """
         return (yield from ask(q.ListTokens())).tokens
 
-    # All of it together
+    # The store
 
     @question_method
     def figures(self, *, max_age: float = 0) -> q.GetFigures:
-        """How much there is of everything, and how it goes; `at` says when it was counted.
+        """Count everything: claims, waiting and dead jobs, sessions, recent losses.
 
-        A server counts again only if its last figures are older than `max_age` seconds (0 to 60).
+        Args:
+            max_age: A server may return figures up to this many seconds old, 0 to 60.
+
+        Returns:
+            The counts, when they were taken (`at`), and the health `status` they add up to.
+
+        Example:
+            >>> _ = store.claim_job("deploy")
+            >>> store.figures().claimed
+            1
+
         """
         return q.GetFigures(max_age=max_age)
 
     @steps_method
     def health(self, thresholds: Thresholds | None = None) -> Steps[Health]:
-        """Whether the work gets done: `ok`, `degraded` or `unhealthy`, with the reasons in words."""
+        """Judge whether work gets done: `ok`, `degraded` or `unhealthy`, with the reasons.
+
+        Args:
+            thresholds: The counts at which the status changes.
+
+        Returns:
+            The status, its reasons, and the counts behind it.
+
+        Example:
+            >>> _ = store.enqueue("import", job_id="import-1")
+            >>> _ = store.cancel("import-1")
+            >>> health = store.health()
+            >>> health.status, health.reasons
+            ('degraded', ['1 dead job needs attention'])
+
+        """
         figures = yield from ask(q.GetFigures())
         return judge(figures, (yield from _sessions("open")), thresholds or Thresholds())
+
+    @verify_method
+    def verify(self, on_event: OnEvent | None = None) -> OnEvent | None:
+        """Check that the log has no gap, matches what is stored, and ends every claim once. For operators.
+
+        Reads the whole log and every job while others continue to write.
+
+        Args:
+            on_event: Called with the `seq` of each event as it is read; from another thread in an `AsyncOctoStore`.
+
+        Returns:
+            What was checked, and the problems found.
+
+        Raises:
+            NotAllowed: Your token is not an operator's, or is limited to a prefix.
+
+        Example:
+            >>> store.verify().is_sound
+            True
+
+        """
+        return on_event
+
+    @backup_method
+    def backup(self, path: str | os.PathLike[str], on_step: OnStep | None = None) -> tuple[str, OnStep | None]:
+        """Copy an embedded store to a new file while others keep writing. `octostore restore` turns it into a store.
+
+        Args:
+            path: The file to create.
+            on_step: Called with the pages copied so far and their total.
+
+        Returns:
+            The `seq` of the last event in the copy.
+
+        Raises:
+            InvalidInput: `path` exists, or the store is not a file.
+
+        Example:
+            >>> store = octostore.connect(f"sqlite:///{tmp_path}/store.db")
+            >>> _ = store.claim_job("deploy")
+            >>> store.backup(tmp_path / "copy.db")
+            1
+
+        """
+        return os.fspath(path), on_step
+
+    @steps_method
+    def close(self) -> Steps[None]:
+        """Close the connection. Calls after this raise `Unreachable`. What was acknowledged is durable.
+
+        Example:
+            >>> with octostore.connect("memory:") as store:  # closes it at the end
+            ...     _ = store.claim_job("deploy")
+
+        """
+        yield lambda port: port.close()
 
 
 def _sessions(status: SessionStatus | None) -> Steps[list[SessionView]]:
@@ -253,8 +715,8 @@ def _sessions(status: SessionStatus | None) -> Steps[list[SessionView]]:
 
 
 def _groups(job_ids: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """As many names as fit into the address of a request. There is always one, so that none at all is refused."""
-    from urllib.parse import quote  # noqa: PLC0415  # few ask for it
+    """As many names as fit into a URL. There is always one group, so that no names at all are refused."""
+    from urllib.parse import quote  # noqa: PLC0415  # rarely needed
 
     group: list[str] = []
     size = 0
@@ -273,59 +735,6 @@ class Reader(Blocking, Questions):
 
     def __init__(self, port: ReadingPort) -> None:
         self._port = port
-
-    def job_pages(
-        self,
-        prefix: str | None = None,
-        *,
-        status: Status | None = None,
-        queue: str | None = None,
-        owner: str | None = None,
-        kind: str | None = None,
-        limit: int = PAGE_MAX,
-        order: q.Order = "name",
-    ) -> Iterator[JobPage]:
-        """All pages of `list_jobs`, each with up to `limit` jobs, as they are read."""
-        question = q.ListJobs(
-            prefix=prefix, status=status, queue=queue, owner=owner, kind=kind, limit=limit, order=order
-        )
-        return pages(self._port.ask, question)
-
-    def events(
-        self,
-        after: int = 0,
-        *,
-        job_id: str | None = None,
-        prefix: str | None = None,
-        session_id: str | None = None,
-        since: datetime | None = None,
-        types: Sequence[str] | None = None,
-        follow: bool = False,
-    ) -> Iterator[Event]:
-        """The log after event `after`, oldest first: all, or that of a job, a session, or of jobs by `prefix`.
-
-        `since` is a time, by the store's clock; `types` are those wanted, such as `["expired", "force_released"]`.
-        With `follow` it goes on with what happens next, for ever. `seq` has no gaps, so the last one seen is all that
-        is needed to resume. A server leaves out what you may not see: jobs beyond your token's prefix, and what happens
-        to the sessions of others, unless the token is an operator's.
-        """
-        question = log_question(since, types, after=after, job_id=job_id, prefix=prefix, session_id=session_id)
-        if follow:
-            return self._port.follow(question)
-        return (event for page in pages(self._port.ask, question) for event in page.events)
-
-    def backup(self, path: str | os.PathLike[str], on_step: OnStep | None = None) -> int:
-        """Copy the embedded store, as it is now, to a new file while others keep writing.
-
-        Returns the `seq` of the last event in the copy. `on_step` is called with the pages copied so far and their
-        total. Raises `InvalidInput` if `path` exists, or if the store is not a file. `octostore restore` turns the copy
-        into a store again.
-        """
-        return self._port.back_up(os.fspath(path), on_step)
-
-    def close(self) -> None:
-        """Let go of everything. What was answered is durable; calls after this raise `Unreachable`."""
-        self._port.close()
 
     def __enter__(self) -> Self:
         return self

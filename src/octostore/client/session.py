@@ -4,11 +4,13 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from octostore.client.authority import Authority
 from octostore.client.calls import build
+from octostore.client.claiming import ClaimCall, claim
 from octostore.client.heartbeater import Heartbeater
+from octostore.client.methods import Blocking, thread_method
 from octostore.client.port import Port
 from octostore.core.commands import CloseSession, KeepSessionAlive
 from octostore.core.errors import OctoStoreError
@@ -16,89 +18,177 @@ from octostore.core.events import Event
 from octostore.core.model import Phase
 from octostore.core.paging import pages
 from octostore.core.questions import ListEvents
-from octostore.core.replies import HandedOverReply, HeartbeatReply, KeepaliveReply, SessionReply, StopView
+from octostore.core.replies import HandedOverReply, HeartbeatReply, InFlight, KeepaliveReply, SessionReply, StopView
+from octostore.stores.clock import boottime
+
+if TYPE_CHECKING:
+    from octostore.stores.loop_flag import LoopFlag
 
 
-class Session:
-    """Keep it alive with `keepalive()`, or use it as a block: that heartbeats by itself and closes it at the end.
+def open_session(port: Port, call: ClaimCall[SessionReply]) -> "Session":
+    asked_at = boottime()
+    return Session(port, claim(port, *call), asked_at)
 
-    `context` is what was last saved, by this session or by the one it resumes, and `phase` what it was doing then;
-    `in_flight` are the jobs that it was working on, with their checkpoints, and `note` what the agent that handed it
-    over had to say. `lost` is set when the block's heartbeats fail for so long that the session, and with it every
-    claim bound to it, may have ended. `stop_requested` are the jobs that somebody wants it to stop, as of its last
-    keepalive.
-    """
+
+class KeptSession:
+    """A session that this process has open: `Session` and `AsyncSession`."""
+
+    reply: SessionReply
+    """The reply that opened it."""
+    session_id: str
+    """Its id, to resume it with."""
+    context: Any
+    """What was last saved, by this session or by the one it resumes."""
+    resumed: bool
+    """Whether a session with this id existed before."""
+    phase: Phase
+    """What it was doing when it was last saved."""
+    note: str | None
+    """The note of the agent that handed it over, if any."""
+    in_flight: list[InFlight]
+    """The jobs it was working on before it was resumed, with their checkpoints."""
+    stop_requested: dict[str, StopView]
+    """The jobs of this session that someone wants stopped, as of the last heartbeat."""
 
     def __init__(
-        self, port: Port, reply: SessionReply, asked_at: float, *, on_lost: Callable[[], None] | None = None
+        self,
+        port: Port,
+        reply: SessionReply,
+        asked_at: float,
+        lost: "threading.Event | LoopFlag",
+        *,
+        on_lost: Callable[[], None] | None = None,
     ) -> None:
         self.reply = reply
         self.session_id = reply.session_id
-        self.context: Any = reply.context
+        self.context = reply.context
         self.resumed = reply.resumed
-        self.phase: Phase = reply.phase
+        self.phase = reply.phase
         self.note = reply.note
         self.in_flight = reply.in_flight
-        self.lost = threading.Event()
+        self.stop_requested = {}
         self._port = port
+        self._lost = lost
         self._authority = Authority()
         self._authority.renew(asked_at, reply.remaining_ms)
         self._on_lost = on_lost
         self._pid = os.getpid()
         self._is_handed_over = False
-        self.stop_requested: dict[str, StopView] = {}
-        self._heart = Heartbeater(self._beat, self._authority, reply.ttl, self._lose, self._take_reply)
+        self._heartbeater = Heartbeater(self._beat, self._authority, reply.ttl, self._lose, self._take_reply)
 
+    @thread_method
     def keepalive(self) -> KeepaliveReply:
-        """Prove you are alive, for the session and all its claims. Raises `LeaseLost` when it has ended."""
+        """Send one heartbeat for the session and all its claims. A `with` block does it by itself.
+
+        Returns:
+            The new `expires_at`, and which of its jobs an operator wants stopped.
+
+        Raises:
+            LeaseLost: The session has ended.
+
+        Example:
+            >>> session = store.open_session("agent-3")
+            >>> session.keepalive().stop_requested
+            {}
+
+        """
         asked_at = self._authority.now()
         reply = self._port.execute(self._keepalive_command())
         self._authority.renew(asked_at, reply.remaining_ms)
         self._take_reply(reply)
         return reply
 
+    @thread_method
     def save(self, context: Any, *, phase: Phase | None = None) -> None:
-        """Keep `context` (JSON of up to 256 KiB), for this session and whoever resumes it.
+        """Save the session's context, for itself and for the next one with its id.
 
-        `phase` says what it is doing from now on: `idle`, `planning`, `executing`, `blocked`, `done` or `error`. Raises
-        `Conflict` for one that cannot follow on the last.
+        Args:
+            context: Any JSON value up to 256 KiB. It replaces the last one.
+            phase: `idle`, `planning`, `executing`, `blocked`, `done` or `error`.
+
+        Raises:
+            LeaseLost: The session has ended.
+            Conflict: This phase cannot follow the last one.
+
+        Example:
+            >>> with store.open_session("agent-3", session_id="main") as session:
+            ...     session.save({"turn": 4}, phase="planning")
+            >>> store.get_session("main").context
+            {'turn': 4}
+
         """
         reply = self._port.execute(build.save_session(self.session_id, self.reply.lease_id, context, phase=phase))
         self.context, self.phase = context, reply.phase
 
-    def since(self) -> Iterator[Event]:
-        """What happened to the session and its jobs after the context that it was opened with had been saved."""
-        question = ListEvents(after=self.reply.context_seq or 0, session_id=self.session_id)
-        return (event for page in pages(self._port.ask, question) for event in page.events)
-
+    @thread_method
     def hand_over(self, to_agent: str, note: str | None = None) -> HandedOverReply:
-        """Pass the session on, with its context and its claims. This one is over then, and `to_agent` opens it."""
+        """Pass the session on to another agent, with its context and its claims. This one is then over.
+
+        Args:
+            to_agent: The agent who may open it.
+            note: A note for that agent.
+
+        Returns:
+            Until when `to_agent` can open it, and the jobs that went with it.
+
+        Raises:
+            LeaseLost: The session has ended.
+
+        Example:
+            >>> with store.open_session("agent-3", session_id="main") as session:
+            ...     session.hand_over("agent-4", "tests are red").jobs
+            []
+
+        """
         reply = self._port.execute(build.hand_over(self.session_id, to_agent, note, lease_id=self.reply.lease_id))
         self._is_handed_over = True
-        self._heart.stop()
+        self._heartbeater.stop()
         self._authority.end()
         return reply
 
+    @thread_method
     def close(self) -> None:
-        """End the session and release its claims. The context stays, for the next one with this id."""
-        self._heart.stop()
+        """End the session and release its claims. The context stays, for the next session with this id.
+
+        Raises:
+            LeaseLost: The session has ended already.
+
+        Example:
+            >>> session = store.open_session("agent-3")
+            >>> session.close()
+
+        """
+        self._close()
+
+    def remaining(self) -> float:
+        """Say how long the session surely lives if no more heartbeats get through.
+
+        Returns:
+            Seconds; 0 once it is lost.
+
+        Example:
+            >>> session = store.open_session("agent-3", ttl=120)
+            >>> 110 < session.remaining() <= 120
+            True
+
+        """
+        return 0.0 if self._lost.is_set() else self._authority.remaining()
+
+    def _since(self) -> Iterator[Event]:
+        question = ListEvents(after=self.reply.context_seq or 0, session_id=self.session_id)
+        return (event for page in pages(self._port.ask, question) for event in page.events)
+
+    def _close(self) -> None:
+        self._heartbeater.stop()
         self._authority.end()
         self._port.execute(CloseSession(session_id=self.session_id, lease_id=self.reply.lease_id))
 
-    def remaining(self) -> float:
-        """For how many seconds the session surely lives if no heartbeat gets through any more."""
-        return 0.0 if self.lost.is_set() else self._authority.remaining()
-
-    def __enter__(self) -> Self:
-        self._heart.start()
-        return self
-
-    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+    def _leave(self, error: BaseException | None) -> None:
         if os.getpid() != self._pid or self._is_handed_over:
             return  # a forked child leaves the block, too; the session is its parent's, or another agent's
-        # What the block raised matters more than that its session could not be closed; it expires by itself.
+        # What the block raised matters more than a session that could not be closed, and expires.
         with suppress(OctoStoreError) if error else nullcontext():
-            self.close()
+            self._close()
 
     def _keepalive_command(self) -> KeepSessionAlive:
         return KeepSessionAlive(session_id=self.session_id, lease_id=self.reply.lease_id)
@@ -108,9 +198,52 @@ class Session:
             self.stop_requested = reply.stop_requested
 
     def _lose(self, _why: object) -> None:
-        self.lost.set()
+        self._lost.set()
         if self._on_lost is not None:
             self._on_lost()
 
     def _beat(self) -> Any:
         return self._port.submit(self._keepalive_command())
+
+
+class Session(Blocking, KeptSession):
+    """A worker's session: one heartbeat for any number of claims, and a context that outlives the process.
+
+    In a `with` block it heartbeats by itself and is closed at the end; otherwise call `keepalive()`. `lost` is an event
+    that is set if the block's heartbeats fail until the session, and every claim bound to it, may have ended.
+
+    Example:
+        >>> with store.open_session("agent-3", session_id="main") as session:
+        ...     claims = store.claim_many(["issue-1", "issue-2"], session_id="main")
+        ...     session.save({"issues": [1, 2]})
+
+    """
+
+    lost: threading.Event
+
+    def __init__(
+        self, port: Port, reply: SessionReply, asked_at: float, *, on_lost: Callable[[], None] | None = None
+    ) -> None:
+        self.lost = threading.Event()
+        super().__init__(port, reply, asked_at, self.lost, on_lost=on_lost)
+
+    def since(self) -> Iterator[Event]:
+        """Read what happened to the session and its jobs after the context it was opened with was saved.
+
+        Returns:
+            The events, oldest first. `AsyncSession` returns a list.
+
+        Example:
+            >>> session = store.open_session("agent-3")
+            >>> [event.type for event in session.since()]
+            ['session_opened']
+
+        """
+        return self._since()
+
+    def __enter__(self) -> Self:
+        self._heartbeater.start()
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        self._leave(error)

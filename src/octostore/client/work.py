@@ -1,4 +1,4 @@
-"""Worker loops: claim the next job of a queue, run the handler under a heartbeat, settle the outcome."""
+"""Worker loops: claim the next job of a queue, run the handler under a heartbeat, settle the job."""
 
 import logging
 import signal
@@ -15,36 +15,64 @@ import msgspec
 from octostore.client.claiming import with_new_request_id
 from octostore.client.daemon_thread import run_in_daemon_thread
 from octostore.client.hold import Granted, HeldClaim, KeptClaim, claim_to_hold, describe, refresh_if_old
+from octostore.client.lateness import check_ttl_is_safe_here
 from octostore.client.port import Port
+from octostore.client.queue_calls import WorkCall
 from octostore.client.signals import catching_signals, exit_on
-from octostore.client.work_limits import Turn, WorkLimits
+from octostore.client.work_limits import Turn
 from octostore.core.commands import Command
 from octostore.core.encoding import shorten
-from octostore.core.errors import LeaseLost, OctoStoreError, Unreachable
-from octostore.core.limits import ERROR_BYTES, NOTE_BYTES, RETRY_AFTER_MAX_MS, check_seconds, check_size
+from octostore.core.errors import InvalidInput, LeaseLost, OctoStoreError, Unreachable
+from octostore.core.limits import (
+    ERROR_BYTES,
+    NOTE_BYTES,
+    RETRY_AFTER_MAX_MS,
+    TTL_MAX_MS,
+    check_seconds,
+    check_size,
+    check_whole,
+)
 from octostore.core.replies import ClaimReply
 from octostore.core.undo import release_claim
 from octostore.stores.pausing import jittered
 
 log = logging.getLogger("octostore.work")
 
+CONCURRENCY_MAX = 1_000
 WAIT_SECONDS = 1.0
-"""How long one claim waits for a job; in between, a worker looks whether it is to stop."""
+"""How long one claim waits for a job; in between, a worker checks whether it should stop."""
 UNREACHABLE_PAUSE_SECONDS = 1.0
 STOP_GRACE_SECONDS = 2.0
-"""How long handlers have to stop by themselves after the second signal."""
+"""How long handlers have to stop by themselves, after the second signal or after `max_run`."""
 GIVE_UP_SECONDS = 3.0
-"""And how long the store then has to take their jobs back, which expire by themselves otherwise."""
-DRAINING = "%s: no new jobs; a second one stops those at hand"
-WORKER_STOPPED = "whoever claimed it was told to stop"
+"""How long the store then has to release their jobs, which expire otherwise."""
+DRAINING = "%s: no new jobs; a second one stops the running ones"
+WORKER_STOPPED = "the worker was stopped before it started the job"
 
 
-class Deferred(Exception):  # a handler's answer, not an error
-    """Raised by a handler that cannot do the job now, such as out of quota. It is not counted as an attempt."""
+class Deferred(Exception):  # a handler's outcome, not an error
+    """Raise it in a handler that cannot do the job now, for example because a quota is used up. Uses no attempt.
+
+    Args:
+        retry_after: Seconds until the job can be claimed again, 60 by default.
+        note: A note for the next owner.
+
+    Raises:
+        InvalidInput: An argument is out of bounds.
+
+    Example:
+        >>> def handle(claim):
+        ...     raise octostore.Deferred(retry_after=900, note="quota used up")
+        >>> _ = store.enqueue("import", job_id="import-1")
+        >>> _ = store.work("default", handle, until_empty=True)
+        >>> store.get_job("import-1").attempts
+        0
+
+    """
 
     def __init__(self, retry_after: float | None = None, note: str | None = None) -> None:
         super().__init__(note or "deferred")
-        # Here, where the handler's own line is in the traceback, and not when its job is settled.
+        # Checked here, where the traceback has the handler's own line.
         check_size("note", note, NOTE_BYTES)
         if retry_after is not None:
             check_seconds("retry_after", retry_after, 0, RETRY_AFTER_MAX_MS)
@@ -52,12 +80,22 @@ class Deferred(Exception):  # a handler's answer, not an error
         self.note = note
 
 
-class Failed(Exception):  # a handler's answer, not an error
-    """Raised by a handler that knows what went wrong: its text is noted as it is, and nothing is logged."""
+class Failed(Exception):  # a handler's outcome, not an error
+    """Raise it in a handler to fail the job with a text of your own. It is recorded as it is, and not logged.
+
+    Example:
+        >>> def handle(claim):
+        ...     raise octostore.Failed("the file has no header")
+        >>> _ = store.enqueue("import", job_id="import-1", max_attempts=1)
+        >>> _ = store.work("default", handle, until_empty=True)
+        >>> store.get_job("import-1").error
+        'the file has no header'
+
+    """
 
 
 class Stopped(Exception):
-    """By a second signal."""
+    """A second signal stopped the worker."""
 
     def __init__(self, number: signal.Signals) -> None:
         super().__init__(number.name)
@@ -70,23 +108,37 @@ Handler = Callable[[HeldClaim], Any]
 AnyClaim: TypeAlias = Command[ClaimReply]
 
 
+def check_work(call: WorkCall) -> None:
+    check_whole("concurrency", call.concurrency, 1, CONCURRENCY_MAX)
+    if call.max_run is not None:
+        check_seconds("max_run", call.max_run, 0, TTL_MAX_MS)
+
+
+def work(port: Port, call: WorkCall) -> int:
+    from inspect import iscoroutinefunction  # noqa: PLC0415  # slow to import, and only needed here
+
+    check_work(call)
+    if any(map(iscoroutinefunction, call.handlers.values())):
+        raise InvalidInput("handler", "must be a plain function; connect_async() takes coroutine functions")
+    check_ttl_is_safe_here(call.ttl)
+    return WorkLoop(port, call, call.stop or threading.Event()).run(call.concurrency)
+
+
 class WorkLoop(msgspec.Struct):
-    """`claim` is made anew for each job; `stop` ends the loop after the jobs at hand."""
+    """The claim of `call` is repeated for each job; `stop` ends the loop after the running jobs."""
 
     port: Port
-    claim: AnyClaim
-    handler: Handler
+    call: WorkCall
     stop: threading.Event
-    limits: WorkLimits
     running: set[HeldClaim] = msgspec.field(default_factory=set)
 
     def run(self, concurrency: int) -> int:
-        """How many jobs were handled, whatever became of them."""
-        jobs = self.limits.jobs()
-        news: SimpleQueue[News] = SimpleQueue()  # in which a signal handler may put something at any moment
+        """Return the number of jobs handled, whatever their outcome."""
+        budget = self.call.limits.budget()
+        news: SimpleQueue[News] = SimpleQueue()  # a signal handler may put something in at any moment
         with catching_signals(news.put):
             workers = [
-                run_in_daemon_thread(partial(self._run_one_worker, Turn(jobs)), "octostore-work")
+                run_in_daemon_thread(partial(self._run_one_worker, Turn(budget)), "octostore-work")
                 for _ in range(concurrency)
             ]
             for worker in workers:
@@ -100,15 +152,15 @@ class WorkLoop(msgspec.Struct):
                 wait(workers)
                 raise
         if not news.empty():
-            self.stop.set()  # a signal came in the last moment; whoever gave us `stop` should know
+            self.stop.set()  # a signal came at the last moment; the caller, who may own `stop`, should know
         return handled
 
     def _wait_for(self, workers: "list[Future[int]]", news: "SimpleQueue[News]") -> int:
-        """One that is broken drains the others, and is raised when they have ended."""
+        """A worker that fails drains the others; its exception is raised when they have ended."""
         ended: list[Future[int]] = []
         while len(ended) < len(workers):
             try:
-                # Not without end: a signal that the system gives to another thread is handled when this one wakes.
+                # With a timeout: a signal that the system delivers to another thread is handled when this one wakes.
                 item = news.get(timeout=WAIT_SECONDS)
             except Empty:
                 continue
@@ -128,7 +180,7 @@ class WorkLoop(msgspec.Struct):
         log.warning(DRAINING, number.name)
 
     def _stop_handlers(self, number: signal.Signals, workers: "list[Future[int]]") -> None:
-        """Those that look for it stop by themselves; from the others, which end with the process, the job is taken."""
+        """Handlers that check for it stop by themselves. The others end with the process, and lose their jobs now."""
         for claim in self.running.copy():
             claim.ask_to_stop(number.name)
         wait(workers, STOP_GRACE_SECONDS)
@@ -140,55 +192,88 @@ class WorkLoop(msgspec.Struct):
 
     def _run_one_worker(self, turn: Turn) -> int:
         handled = 0
-        asking = with_new_request_id(self.claim)
+        request = with_new_request_id(self.call.claim)
         claimed: Granted | None = None
         while not self.stop.is_set() and turn.take():
             try:
                 if claimed is None:
-                    answer = self._ask(asking)
+                    answer = self._ask(request)
                     if answer.reply.status == "claimed":
                         claimed = answer
-                    elif self.limits.is_reached(answer.reply):
+                    elif self.call.limits.is_reached(answer.reply):
                         break
                 else:
-                    # An answer to it that got lost is found again with the same command.
-                    asking = with_new_request_id(self.claim)
-                    running, claimed = claimed, None
+                    # If its reply is lost, the same command finds the claim again.
+                    request = with_new_request_id(self.call.claim)
+                    current, claimed = claimed, None
                     turn.use()
-                    claimed = self._handle(running, asking, turn)
+                    claimed = self._handle(current, request, turn)
                     handled += 1
             except LeaseLost:
-                asking = with_new_request_id(self.claim)  # an answer was lost for so long that what it gave has ended
+                request = with_new_request_id(self.call.claim)  # a reply was lost until its claim had ended
             except Unreachable as fault:
-                if self.limits.until_empty or fault.reason == "closed":
+                if self.call.limits.until_empty or fault.reason == "closed":
                     raise
-                # A job whose outcome could not be settled expires, and is retried.
+                # A job that could not be settled expires, and is retried.
                 self.stop.wait(jittered(UNREACHABLE_PAUSE_SECONDS))
         if claimed is not None:
             with suppress(OctoStoreError):  # it expires by itself
                 self.port.execute(release_claim(claimed.reply, WORKER_STOPPED))
         return handled
 
-    def _ask(self, asking: AnyClaim) -> Granted:
-        return claim_to_hold(self.port, asking, 0 if self.limits.until_empty else WAIT_SECONDS, False)
+    def _ask(self, request: AnyClaim) -> Granted:
+        return claim_to_hold(self.port, request, 0 if self.call.limits.until_empty else WAIT_SECONDS, False)
 
-    def _handle(self, running: Granted, asking: AnyClaim, turn: Turn) -> Granted | None:
-        """Gives the job that was claimed in the transaction that settled this one, if there was one."""
-        claim = HeldClaim(self.port, running, then=lambda: asking if not self.stop.is_set() and turn.take() else None)
+    def _handle(self, current: Granted, request: AnyClaim, turn: Turn) -> Granted | None:
+        """Return the job that was claimed in the transaction that settled this one, if any."""
+
+        def claim_next() -> AnyClaim | None:
+            return request if not self.stop.is_set() and turn.take() else None
+
+        claim = HeldClaim(self.port, current, claim_next=claim_next)
         self.running.add(claim)
         try:
-            handle(claim, self.handler, self.stop)
+            handle(claim, self.call.handler_for(claim.kind), self.stop, self.call.max_run)
         finally:
             self.running.discard(claim)
         return None if claim.following is None else refresh_if_old(self.port, claim.following)
 
 
-def handle(claim: HeldClaim, handler: Handler, stop: threading.Event) -> None:
-    """Run `handler` for one job. What it returns is the result; what it raises is noted and retried."""
-    # Where the lease is lost the job is somebody else's now, and whatever this handler did was refused. The next job is
-    # not affected.
-    with suppress(LeaseLost), claim, recording_outcome(claim, stop):
+def handle(claim: HeldClaim, handler: Handler, stop: threading.Event, max_run: float | None = None) -> None:
+    # If the lease is lost, the job is someone else's now, and the store refuses this outcome. The next job is fine.
+    with suppress(LeaseLost), claim, recording_outcome(claim, stop), limiting_time(claim, max_run):
         claim.end_as("done", result=handler(claim))
+
+
+def overrun(max_run: float) -> str:
+    return f"still running after {max_run:g} s (max_run)"
+
+
+@contextmanager
+def limiting_time(claim: HeldClaim, max_run: float | None) -> Iterator[None]:
+    """Ask the handler to stop after `max_run` seconds, and fail the job if it does not."""
+    if max_run is None:
+        yield
+        return
+    error, has_returned = overrun(max_run), threading.Event()
+
+    def enforce() -> None:
+        if not has_returned.wait(max_run):
+            claim.ask_to_stop(error)
+            if not has_returned.wait(STOP_GRACE_SECONDS):
+                claim.give_up(error, "failed")
+
+    run_in_daemon_thread(enforce, "octostore-max-run")
+    try:
+        yield
+    except (Deferred, Failed):
+        raise
+    except Exception as raised:
+        if claim.stop_reason == error:
+            raise Failed(error) from raised
+        raise
+    finally:
+        has_returned.set()
 
 
 class Stopping(Protocol):
@@ -197,9 +282,10 @@ class Stopping(Protocol):
 
 @contextmanager
 def recording_outcome(claim: KeptClaim, stop: Stopping) -> Iterator[None]:
-    """Whatever a handler raises is an outcome of its job. One that raises because it was asked to stop has not failed.
+    """Turn what a handler raises into its job's outcome.
 
-    Its job can be had at once if the whole worker stops, and after a while if only the job was to be stopped.
+    A handler that raises after it was asked to stop has not failed: its job is available at once if the whole worker
+    stops, and after a while if only the job was to stop.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""When a worker loop has done limits."""
+"""When a worker loop ends by itself."""
 
 import threading
 
@@ -12,7 +12,7 @@ JOBS_MAX = 2**31
 
 
 class WorkLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Once nothing can be claimed now (`until_empty`), every job is settled (`until_done`), or after `max_jobs`."""
+    """Nothing can be claimed now (`until_empty`), every job is settled (`until_done`), or `max_jobs` were handled."""
 
     until_empty: bool = False
     until_done: bool = False
@@ -25,15 +25,15 @@ class WorkLimits(msgspec.Struct, frozen=True, kw_only=True):
             check_whole("max_jobs", self.max_jobs, 1, JOBS_MAX)
 
     def is_reached(self, reply: ClaimReply) -> bool:
-        """Whether this answer, which is no claim, says so."""
+        """Whether a reply that is not `claimed` ends the loop."""
         return self.until_empty or (self.until_done and bool(reply.all_done))
 
-    def jobs(self) -> "JobBudget":
+    def budget(self) -> "JobBudget":
         return JobBudget(self.max_jobs)
 
 
 class JobBudget:
-    """Those that the workers of a loop may still begin, all together."""
+    """How many jobs the workers of a loop may still start, together."""
 
     def __init__(self, number: int | None) -> None:
         self._left = None if number is None else threading.Semaphore(number)
@@ -43,14 +43,14 @@ class JobBudget:
 
 
 class Turn:
-    """One worker's right to begin a job. It keeps it until it has got one."""
+    """One worker's share of the budget for one job. It keeps it until it starts one."""
 
-    def __init__(self, jobs: JobBudget) -> None:
-        self._jobs = jobs
+    def __init__(self, budget: JobBudget) -> None:
+        self._budget = budget
         self._has_it = False
 
     def take(self) -> bool:
-        self._has_it = self._has_it or self._jobs.take()
+        self._has_it = self._has_it or self._budget.take()
         return self._has_it
 
     def use(self) -> None:

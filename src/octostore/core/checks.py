@@ -161,6 +161,7 @@ CHECKS: dict[str, Check] = {
     "retry_after": between(check_seconds, 0, limits.RETRY_AFTER_MAX_MS),
     "expires_in": between(check_seconds, 1_000, limits.TOKEN_LIFE_MAX_MS),
     "run_at": between(check_whole, 0, limits.RUN_AT_MAX_MS),
+    "delay": between(check_seconds, 0, limits.DELAY_MAX_MS),
     # Other numbers
     "percent": between(check_range, 0, 100),
     "number": between(check_whole, 1, limits.JSON_INTEGER_MAX),

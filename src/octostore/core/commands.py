@@ -232,11 +232,18 @@ class Enqueue(Command[EnqueueReply], frozen=True, kw_only=True):
     queue: str = "default"
     priority: int = limits.PRIORITY_DEFAULT
     run_at: int | None = None
+    delay: float | None = None
+    """Seconds from now, by the store's clock, instead of `run_at`."""
     max_attempts: int = limits.MAX_ATTEMPTS_DEFAULT
     max_queued: int | None = None
     """The maximum number of queued jobs for the principal."""
     traceparent: str | None = None
     """The trace in which it is enqueued, to which each attempt links."""
+
+    def __post_init__(self) -> None:
+        Checked.__post_init__(self)
+        if self.run_at is not None and self.delay is not None:
+            raise InvalidInput("delay", "cannot be combined with run_at")
 
 
 class _OperatorCommand(Command[JobView], frozen=True, kw_only=True):

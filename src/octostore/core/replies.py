@@ -4,6 +4,7 @@ None of these carries a secret, except the `lease_id` in the reply to the call t
 session.
 """
 
+from collections.abc import Iterator
 from typing import Literal
 
 import msgspec
@@ -275,12 +276,18 @@ class JobPage(Reply, frozen=True):
     jobs: list[JobView]
     cursor: str | None
 
+    def __iter__(self) -> Iterator[JobView]:
+        return iter(self.jobs)
+
 
 class EventPage(Reply, frozen=True):
     """`after` is where the next page begins, also when this one is empty."""
 
     events: list[Event]
     after: int
+
+    def __iter__(self) -> Iterator[Event]:
+        return iter(self.events)
 
 
 class InFlight(Reply, frozen=True, dict=True):

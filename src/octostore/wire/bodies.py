@@ -212,8 +212,18 @@ class EnqueueBody(Body):
     queue: f.Queue = "default"
     priority: f.Priority = limits.PRIORITY_DEFAULT
     run_at: f.RunAt | None = None
+    delay_seconds: f.Delay | None = None
     max_attempts: f.MaxAttempts = limits.MAX_ATTEMPTS_DEFAULT
     traceparent: f.Traceparent | None = None
+
+    RULES: ClassVar = [
+        {
+            "anyOf": [
+                {"properties": {"run_at": {"type": "null"}}},
+                {"properties": {"delay_seconds": {"type": "null"}}},
+            ]
+        }
+    ]
 
 
 class ReasonBody(Body):

@@ -341,6 +341,9 @@ RetryAfter: TypeAlias = Annotated[
 ExpiresIn: TypeAlias = Annotated[
     float, _number("Seconds until the token expires; never by default.", 1, limits.TOKEN_LIFE_MAX_MS // 1_000, 86_400)
 ]
+Delay: TypeAlias = Annotated[
+    float, _number("Not before this much time has passed. Not with `run_at`.", 0, limits.DELAY_MAX_MS // 1_000, 60)
+]
 RunAt: TypeAlias = Annotated[
     datetime,
     Meta(

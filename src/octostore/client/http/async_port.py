@@ -32,7 +32,7 @@ from octostore.client.threads import in_thread
 from octostore.core.commands import Batch, ClaimJob, ClaimNext, ClaimTask, Command, OpenSession, R_co
 from octostore.core.errors import OctoStoreError, Unreachable
 from octostore.core.events import Event
-from octostore.core.limits import BATCH_MAX, WAIT_MAX_SECONDS, check_range
+from octostore.core.limits import BATCH_MAX
 from octostore.core.questions import ListEvents, Question
 from octostore.core.undo import undo_of
 from octostore.core.waiting import is_worth_waiting
@@ -69,7 +69,6 @@ class AsyncHttpPort:
         self._streams: set[aiohttp.ClientResponse] = set()
 
     async def execute(self, command: Command[R_co], wait: float = 0) -> R_co:
-        check_range("wait", wait, 0, WAIT_MAX_SECONDS)
         reply: R_co
         if not wait and isinstance(command, ClaimJob | ClaimNext | ClaimTask | OpenSession):
             reply = await self._finish_even_if_cancelled(command)

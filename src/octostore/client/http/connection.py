@@ -9,6 +9,8 @@ from functools import partial
 PART_BYTES = MAX_HEAD_BYTES = 2**16
 EARLY = range(100, 200)
 """Answers before the answer."""
+SHORTEST_SECONDS = 0.001
+"""A timeout of 0 would not wait at all."""
 WITHOUT_BODY = {204, 304}
 
 _STATUS = re.compile(r"http/1\.([01]) ([1-5][0-9]{2})(?![^ \r])")
@@ -69,6 +71,10 @@ class Response:
         self.headers: dict[str, str] = dict(_HEADER.findall(head))
         self.is_last = start[1] == "0" or "close" in self.headers.get("connection", "")
         """Whether the connection ends with it. Known once it has been read."""
+
+    def limit_silence(self, seconds: float) -> None:
+        """How long the next part of the body may take."""
+        self._connection.socket.settimeout(max(seconds, SHORTEST_SECONDS))
 
     def read(self) -> bytes:
         return b"".join(self.parts())

@@ -1,5 +1,6 @@
 """A server as a port, for threads."""
 
+import math
 import os
 import threading
 import time
@@ -29,7 +30,6 @@ from octostore.client.http.sse import FrameReader
 from octostore.core.commands import Batch, Command, R_co
 from octostore.core.errors import InvalidInput, OctoStoreError, Unreachable
 from octostore.core.events import Event
-from octostore.core.limits import WAIT_MAX_SECONDS, check_range
 from octostore.core.questions import ListEvents, Question
 from octostore.core.waiting import is_worth_waiting
 from octostore.stores.base import OnStep, TryAgain
@@ -64,7 +64,6 @@ class HttpPort:
             return self._beating.submit(self._attempt, call)
 
     def execute(self, command: Command[R_co], wait: float = 0) -> R_co:
-        check_range("wait", wait, 0, WAIT_MAX_SECONDS)
         deadline = time.monotonic() + wait
         while True:
             poll_until = min(deadline, time.monotonic() + POLL_SECONDS)
@@ -86,19 +85,21 @@ class HttpPort:
         reply: R_co = self._retry(question)
         return reply
 
-    def follow(self, question: ListEvents) -> Iterator[Event]:
+    def follow(self, question: ListEvents, wait: float = math.inf) -> Iterator[Event]:
         budget: RetryBudget | None = None
-        while True:
+        deadline = time.monotonic() + wait
+        while time_left(deadline):
             try:
-                for event in self._stream(question):
+                for event in self._stream(question, deadline):
                     budget = None
                     if event is not None:
                         owners.tell([event])
                         yield event
                         question = msgspec.structs.replace(question, after=event.seq)
             except TryAgain as failed:
-                budget = budget or RetryBudget(FOLLOW_GIVE_UP_SECONDS)
-                self._pause(budget, failed)
+                if time_left(deadline):
+                    budget = budget or RetryBudget(FOLLOW_GIVE_UP_SECONDS)
+                    self._pause(budget, failed)
 
     def back_up(self, _copy: str, _on_step: OnStep | None) -> int:
         raise InvalidInput("url", "names a server; run the backup on the server's machine, with --url sqlite:///FILE")
@@ -161,17 +162,19 @@ class HttpPort:
         )
         return read_response(call, self._origin, response.status, body, response.headers.get("retry-after"))
 
-    def _stream(self, question: ListEvents) -> Iterator[Event | None]:
-        """None is a sign of life. Goes on until the server ends it or the connection breaks: `TryAgain` in any case."""
+    def _stream(self, question: ListEvents, deadline: float) -> Iterator[Event | None]:
+        """None is a keep-alive. Raises `TryAgain` when the server ends it, the connection breaks, or time is up."""
         frames = FrameReader()
         call = call_of(question)
-        with self._connections.stream(call.path, STREAM_HEADERS, STREAM_SECONDS) as response:
+        silence = min(STREAM_SECONDS, time_left(deadline))
+        with self._connections.stream(call.path, STREAM_HEADERS, silence) as response:
             if response.status not in OK:
                 read_response(call, self._origin, response.status, response.read(), response.headers.get("retry-after"))
             check_is_stream(self._origin, response.status, response.headers.get("content-type"))
             for part in response.parts():
                 for data in frames.feed(part):
                     yield read_event(self._origin, data) if data else None
+                response.limit_silence(min(STREAM_SECONDS, time_left(deadline)))
         raise connection_failed(self._origin, EOFError("the stream has ended"))
 
     def _pause(self, budget: RetryBudget, failed: TryAgain, call: HttpCall | None = None) -> None:

@@ -23,7 +23,7 @@ def enqueue(ws: WorkingSet, command: Enqueue, sources: Sources) -> EnqueueReply:
     if job.is_enqueued or job.status == "done":
         return _reply(job, created=False)
     _check_count(ws, command)
-    due_at = ws.now if command.run_at is None else command.run_at
+    due_at = ws.now + round((command.delay or 0) * 1_000) if command.run_at is None else command.run_at
     details = Enqueued(
         kind=command.kind,
         queue=command.queue,
