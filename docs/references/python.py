@@ -1,19 +1,15 @@
 """The reference of the library, from its signatures and docstrings."""
 
-import collections.abc
 import importlib
 import inspect
 from collections.abc import Callable, Iterator
-from typing import Any, ForwardRef, get_args, get_origin
+from typing import Any
 
 import msgspec
 
 import octostore
 from docs.references.docstrings import as_markdown, first_sentence
 from docs.references.markdown import FOLDER, attributes, code, field_notes, field_types, page, table, type_name
-from octostore.client.claiming import ClaimCall
-from octostore.core.commands import Batch, Command
-from octostore.core.questions import Question
 
 PATH = FOLDER / "python.md"
 WIDTH = 100
@@ -34,12 +30,6 @@ MODULES = {
     "octostore.fencing": "FenceGuard fenced_update build_fenced_update FencedUpdate Statement StaleToken MissingRow",
     "octostore.orchestrator": "Orchestrator",
 }
-RETURNS = {
-    "hold": "AbstractContextManager[HeldClaim]",
-    "keep": "AbstractContextManager[HeldClaim]",
-    "open_session": "Session",
-}
-"""Of methods whose decorator returns something else than the function it decorates."""
 ABOUT = """\
 Everything in `octostore`, and two modules that you import by name. `OctoStore` and `AsyncOctoStore` have the same
 methods; the second one's are awaited. All replies are immutable. What raises which [error](errors.md) is in the
@@ -157,7 +147,7 @@ def _signature(name: str, function: Callable[..., Any]) -> Iterator[str]:
             has_self = "self" in signature.parameters
             shown.insert(number - has_self, "*")
             break
-    returned = RETURNS.get(name) or type_name(_result(signature.return_annotation))
+    returned = type_name(signature.return_annotation)
     arrow = "" if name[0].isupper() else f" -> {returned}"
     line = f"{name}({', '.join(shown)}){arrow}"
     if len(line) > WIDTH:
@@ -173,25 +163,3 @@ def _parameter(one: inspect.Parameter) -> str:
         return f"{star}{one.name}{hint}"
     text = "..." if " at 0x" in repr(default) else repr(default)
     return f"{one.name}{hint} = {text}"
-
-
-def _result(annotation: Any) -> Any:
-    """What a method returns, if it is written as the command or question that asks for it."""
-    origin = get_origin(annotation)
-    if origin is collections.abc.Generator:
-        return get_args(annotation)[2]
-    if origin is ClaimCall:
-        return get_args(annotation)[0]
-    if annotation is Batch:
-        return list[Any]
-    if isinstance(annotation, type) and issubclass(annotation, Command | Question):
-        return _reply_of(annotation)
-    return annotation
-
-
-def _reply_of(kind: Any) -> Any:
-    for base in getattr(kind, "__orig_bases__", ()):
-        for argument in get_args(base):
-            if isinstance(argument, type | ForwardRef):
-                return argument
-    return _reply_of(kind.__bases__[0])

@@ -6,7 +6,7 @@ from typing import Any, Concatenate
 
 from octostore.client.batching import ClaimOrLease, lease_of, run_batch, run_batch_async
 from octostore.client.job_calls import JobCalls
-from octostore.client.methods import Awaited, Building, P, as_tuple, port_method
+from octostore.client.methods import Awaited, Building, P, as_tuple, port_method, returning
 from octostore.client.operating import OperatorCalls
 from octostore.client.owner import HOST, default_owner
 from octostore.client.queue_calls import ClaimT, EventT, QueueCalls
@@ -22,7 +22,7 @@ _ENQUEUE_FIELDS = {"kind", "payload", "job_id", "queue", "priority", "run_at", "
 
 
 def batch_method(build: Callable[Concatenate[Any, P], Batch]) -> Awaited[P, Batch, list[Any]]:
-    return port_method(build, run_batch, run_batch_async)
+    return port_method(returning(list[Any], build), run_batch, run_batch_async)
 
 
 class Calls(JobCalls, QueueCalls[ClaimT, EventT], SessionCalls[ClaimT, EventT], OperatorCalls):

@@ -2,11 +2,11 @@
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, get_args
 
 from octostore.client.claiming import ClaimCall, HoldCall, check_wait, claim, claim_async
 from octostore.client.executing import command_method
-from octostore.client.methods import Awaited, Building, Method, P, iterator_method, port_method
+from octostore.client.methods import Awaited, Building, Method, P, iterator_method, port_method, returning
 from octostore.client.owner import HOST, default_owner
 from octostore.core import commands as c
 from octostore.core.checks import OUTCOMES, check_word
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from octostore.client.hold import Block
 
 LONG_AGO = float("-inf")
+_BLOCK = "AbstractContextManager[HeldClaim]"
 
 
 class KeepCall(NamedTuple):
@@ -31,6 +32,7 @@ class KeepCall(NamedTuple):
 
 
 def claim_method(build: Callable[Concatenate[Any, P], ClaimCall[R_co]]) -> Awaited[P, ClaimCall[R_co], R_co]:
+    build = returning(get_args(build.__annotations__["return"])[0], build)
     return port_method(build, lambda port, call: claim(port, *call), lambda port, call: claim_async(port, *call))
 
 
@@ -62,11 +64,11 @@ def _keep_block_async(port: Any, call: KeepCall) -> "AsyncBlock":
 
 
 def hold_method(build: Callable[Concatenate[Any, P], HoldCall]) -> "Method[P, HoldCall, Block, AsyncBlock]":
-    return iterator_method(build, _hold_block, _hold_block_async)
+    return iterator_method(returning(_BLOCK, build), _hold_block, _hold_block_async)
 
 
 def keep_method(build: Callable[Concatenate[Any, P], KeepCall]) -> "Method[P, KeepCall, Block, AsyncBlock]":
-    return iterator_method(build, _keep_block, _keep_block_async)
+    return iterator_method(returning(_BLOCK, build), _keep_block, _keep_block_async)
 
 
 class JobCalls:

@@ -5,7 +5,7 @@ Each keeps its signature and docstring in both, so `help()` and editors show the
 
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from functools import wraps
-from typing import Any, Concatenate, Generic, ParamSpec, TypeAlias, TypeVar, overload
+from typing import Any, Concatenate, ForwardRef, Generic, ParamSpec, TypeAlias, TypeVar, get_args, overload
 
 from octostore.core.errors import InvalidInput
 from octostore.core.paging import rest_of
@@ -17,6 +17,7 @@ M = TypeVar("M")
 W = TypeVar("W")
 S = TypeVar("S")
 A = TypeVar("A")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Blocking:
@@ -115,6 +116,21 @@ def port_thread_method(build: Callable[Concatenate[Any, P], M], run: Callable[[A
     return port_method(build, run, run_async)
 
 
+def returning(kind: Any, build: F) -> F:
+    """Show `kind` as what the method returns, in `help()` and in the reference."""
+    build.__annotations__["return"] = kind
+    return build
+
+
+def reply_type(message: Any) -> Any:
+    """The `R` of a class derived from `Command[R]` or `Question[R]`."""
+    for base in getattr(message, "__orig_bases__", ()):
+        for argument in get_args(base):
+            if isinstance(argument, type | ForwardRef):
+                return argument
+    return reply_type(message.__bases__[0])
+
+
 def as_tuple(field: str, words: Iterable[W]) -> tuple[W, ...]:
     if isinstance(words, str):
         # It would pass for a list of one-letter words, and the worker would wait forever.
@@ -123,6 +139,7 @@ def as_tuple(field: str, words: Iterable[W]) -> tuple[W, ...]:
 
 
 def question_method(build: Callable[Concatenate[Any, P], Question[A_co]]) -> Awaited[P, Question[A_co], A_co]:
+    build = returning(reply_type(build.__annotations__["return"]), build)
     return port_method(build, lambda port, question: port.ask(question), lambda port, question: port.ask(question))
 
 
@@ -131,6 +148,7 @@ Steps: TypeAlias = Generator[Callable[[Any], Any], Any, T]
 
 
 def steps_method(build: Callable[Concatenate[Any, P], Steps[T]]) -> Awaited[P, Steps[T], T]:
+    build = returning(get_args(build.__annotations__["return"])[2], build)
     return port_method(build, _run_steps, _run_steps_async)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Concatenate, Generic, NamedTuple, TypeAlias, TypeVar
 from octostore.client.claiming import ClaimCall, check_wait
 from octostore.client.executing import command_method
 from octostore.client.job_calls import claim_method
-from octostore.client.methods import Awaited, Building, P, as_tuple, port_method
+from octostore.client.methods import Awaited, Building, P, as_tuple, port_method, returning
 from octostore.client.owner import HOST, default_owner
 from octostore.client.work_limits import WorkLimits
 from octostore.core import commands as c
@@ -51,7 +51,7 @@ async def _work_async(port: Any, call: WorkCall) -> int:
 
 
 def work_method(build: Callable[Concatenate[Any, P], WorkCall]) -> Awaited[P, WorkCall, int]:
-    return port_method(build, _work, _work_async)
+    return port_method(returning(int, build), _work, _work_async)
 
 
 def by_kind(handler: Handlers[Any]) -> Mapping[str | None, Callable[[Any], Any]]:

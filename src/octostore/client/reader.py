@@ -23,6 +23,7 @@ from octostore.client.methods import (
     port_method,
     port_thread_method,
     question_method,
+    returning,
     steps_method,
 )
 from octostore.core import questions as q
@@ -107,14 +108,14 @@ def _read_events_async(port: Any, call: EventsCall) -> AsyncIterator[Event]:
 def events_method(
     build: Callable[Concatenate[Any, P], EventsCall],
 ) -> Method[P, EventsCall, Iterator[Event], AsyncIterator[Event]]:
-    return iterator_method(build, _read_events, _read_events_async)
+    return iterator_method(returning(Iterator[Event], build), _read_events, _read_events_async)
 
 
 def pages_method(
     build: Callable[Concatenate[Any, P], q.ListJobs],
 ) -> Method[P, q.ListJobs, Iterator[JobPage], AsyncIterator[JobPage]]:
     return iterator_method(
-        build,
+        returning(Iterator[JobPage], build),
         lambda port, question: pages(port.ask, question),
         lambda port, question: pages_async(port.ask, question),
     )
@@ -129,13 +130,13 @@ def _verify(port: Any, on_event: OnEvent | None) -> "Verification":
 def verify_method(
     build: Callable[Concatenate[Any, P], OnEvent | None],
 ) -> "Awaited[P, OnEvent | None, Verification]":
-    return port_thread_method(build, _verify)
+    return port_thread_method(returning("Verification", build), _verify)
 
 
 def backup_method(
     build: Callable[Concatenate[Any, P], tuple[str, OnStep | None]],
 ) -> Awaited[P, tuple[str, OnStep | None], int]:
-    return port_thread_method(build, lambda port, call: port.back_up(*call))
+    return port_thread_method(returning(int, build), lambda port, call: port.back_up(*call))
 
 
 class SettledCall(NamedTuple):
@@ -156,7 +157,7 @@ async def _wait_for_job_async(port: Any, call: SettledCall) -> JobView:
 
 
 def settled_method(build: Callable[Concatenate[Any, P], SettledCall]) -> Awaited[P, SettledCall, JobView]:
-    return port_method(build, _wait_for_job, _wait_for_job_async)
+    return port_method(returning(JobView, build), _wait_for_job, _wait_for_job_async)
 
 
 class Questions:

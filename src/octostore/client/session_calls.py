@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic
 from octostore.client.claiming import ClaimCall, check_wait
 from octostore.client.executing import command_method
 from octostore.client.job_calls import claim_method
-from octostore.client.methods import Building, Method, P, as_tuple, port_method
+from octostore.client.methods import Building, Method, P, as_tuple, port_method, returning
 from octostore.client.owner import HOST, default_owner
 from octostore.client.queue_calls import ClaimT, EventT, WorkCall, by_kind, work_method
 from octostore.client.work_limits import WorkLimits
@@ -40,7 +40,7 @@ async def _open_async(port: Any, call: ClaimCall[SessionReply]) -> "AsyncSession
 def session_method(
     build: Callable[Concatenate[Any, P], ClaimCall[SessionReply]],
 ) -> "Method[P, ClaimCall[SessionReply], Session, Coroutine[Any, Any, AsyncSession]]":
-    return port_method(build, _open, _open_async)
+    return port_method(returning("Session", build), _open, _open_async)
 
 
 class SessionCalls(Generic[ClaimT, EventT]):
