@@ -71,6 +71,22 @@ lint: $(READY) ## formatting, lint, types and layers
 	$(BIN)/lint-imports
 	$(BIN)/deptry src
 
+.PHONY: compat
+compat: $(READY) ## a quick part of the tests on each Python that is installed, and with the oldest dependencies
+	$(BIN)/python -m release.compat
+
+.PHONY: dist
+dist: $(READY) ## the wheel and the sdist, in dist/; the same bytes each time
+	$(BIN)/hatchling build -d dist
+
+.PHONY: sbom
+sbom: $(READY) ## what the package and its extras install, as CycloneDX, in dist/
+	$(BIN)/python -m release.sbom
+
+.PHONY: release-check
+release-check: $(RELEASE_READY) ## all that a release consists of; VERSION=1.2.3 also checks that it is that version
+	$(BIN)/python -m release.check --version '$(VERSION)'
+
 .PHONY: lock
 lock: $(READY) ## bring uv.lock in step with pyproject.toml; UPGRADE=1 takes the newest versions
 	$(BIN)/uv lock $(if $(UPGRADE),--upgrade)
@@ -94,4 +110,4 @@ bench: $(BENCH_READY) ## speed, side by side, in one run
 
 .PHONY: clean
 clean: ## remove what the other targets made
-	rm -rf .venv build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .compat dist

@@ -4,21 +4,19 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tomllib
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from release.sbom import user_extras
 from tests.support.postgres import new_schema
 from tests.support.processes import ROOT
 from tests.support.server import ServerProcess
 from tests.support.wheels import Installed, build, run_checked
 
-NOT_FOR_USERS = {"bench", "dev", "docs", "release"}
-DECLARED = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
-EXTRAS = sorted(DECLARED.keys() - NOT_FOR_USERS)
+EXTRAS = user_extras()
 BAD_INPUT = 64
 LIST_ASYNC = """
 import asyncio, octostore, sys
