@@ -110,7 +110,7 @@ class Installed:
             text=True,
         ) as server:
             try:
-                until(lambda: server.poll() is not None or _is_alive(url))
+                until(lambda: server.poll() is not None or is_alive(url))
                 assert server.poll() is None, server.communicate()[1]
                 yield url
             finally:
@@ -130,10 +130,11 @@ def _base_python() -> str:
     return str(getattr(sys, "_base_executable", sys.executable))
 
 
-def run_checked(*command: object, **environment: str) -> str:
+def run_checked(*command: object, cwd: Path | None = None, environment: dict[str, str] | None = None) -> str:
     done = subprocess.run(
         [str(word) for word in command],
-        env=os.environ | environment,
+        cwd=cwd,
+        env=os.environ | (environment or {}),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -169,7 +170,7 @@ def _entries(found: Distribution) -> set[Path]:
     return {Path(str(found.locate_file(top))) for top in tops}
 
 
-def _is_alive(url: str) -> bool:
+def is_alive(url: str) -> bool:
     try:
         with urllib.request.urlopen(f"{url}/livez", timeout=PATIENCE_SECONDS) as response:
             return bool(response.status == 200)
