@@ -160,6 +160,12 @@ def check_extras(installed: Installed, extras: set[str], server: ServerProcess) 
     else:
         assert_says(done.returncode, done.stderr, "postgres", installed)
 
+    done = installed.run("run", "job", "--", "true", OCTOSTORE_TRACING="1")
+    if "otel" in extras:
+        assert done.returncode == 0, done.stderr
+    else:
+        assert_says(done.returncode, done.stderr, "otel", installed)
+
     at_server = {"OCTOSTORE_URL": server.url, "OCTOSTORE_TOKEN": server.token}
     printed = installed.python_prints(LIST_ASYNC, **at_server)
     if extras & {"async", "mcp"}:
