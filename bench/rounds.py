@@ -1,4 +1,4 @@
-"""Rounds in which all have a turn, and what comes out of them."""
+"""Rounds in which everyone gets a turn, and ratios between their results."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -10,9 +10,9 @@ T = TypeVar("T")
 
 
 def interleaved(turns: Sequence[Callable[[], T]], rounds: int, patience: float = math.inf) -> list[list[T]]:
-    """What each turn gave in each round. Every round begins with another one: nobody always follows the same.
+    """The results of each turn, round by round. Each round starts with a different turn, so the order varies.
 
-    After `patience` seconds there is no further round, however slow the machine is.
+    After `patience` seconds, no further round starts.
     """
     results: list[list[T]] = [[] for _ in turns]
     deadline = monotonic() + patience
@@ -26,5 +26,5 @@ def interleaved(turns: Sequence[Callable[[], T]], rounds: int, patience: float =
 
 
 def ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    """Of each round by itself: the machine's pace may change from one to the next."""
+    """The median of the ratios within each round: the machine's pace may change between rounds."""
     return median(own / other for own, other in zip(ours, theirs, strict=True))

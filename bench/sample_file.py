@@ -1,7 +1,7 @@
-"""Files with many jobs and events, as a store in use would have them.
+"""Files with many jobs and events, like a store in use.
 
-Rows are made by the library's own types, and go into the real schema. Only what makes building slow is put off:
-indexes and triggers are dropped first and made again at the end. There is no ANALYZE, because the library runs none.
+The library's own types build the rows, for the real schema. For speed, indexes and triggers are dropped first and
+created again at the end. There is no ANALYZE, because the library runs none.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ def build(path: Path, jobs: int, events: int, rows: SampleRows | None = None) ->
     make(str(path))
     connection = connect(path)
     try:
-        # Nothing is lost with a file that was only half built: nobody uses it.
+        # Nobody uses a half-built file, so it need not be durable.
         connection.pragma("journal_mode", "off")
         connection.pragma("synchronous", "off")
         connection.pragma("cache_size", -1_000_000)
@@ -52,14 +52,14 @@ def build(path: Path, jobs: int, events: int, rows: SampleRows | None = None) ->
 
 
 def cached_copy(path: Path, jobs: int, events: int) -> SampleFile:
-    """A copy to be written to, of a file that is kept for the next run; earlier ones that differ are removed."""
+    """A writable copy of a file that is cached for the next run. Outdated cached files are deleted."""
     folder = Path(tempfile.gettempdir()) / f"{CACHE_PREFIX}{_fingerprint(jobs, events)}"
     for other in folder.parent.glob(f"{CACHE_PREFIX}*"):
         if other != folder:
             shutil.rmtree(other, ignore_errors=True)
     kept = folder / "large.db"
     if not kept.exists():
-        # It is moved there when it is whole: an interrupted run leaves nothing behind.
+        # Moved there once complete, so an interrupted run leaves nothing behind.
         build(path, jobs, events)
         folder.mkdir(mode=0o700, exist_ok=True)
         path.replace(kept)
@@ -76,7 +76,7 @@ def _fingerprint(jobs: int, events: int) -> str:
 
 
 def _drop_indexes_and_triggers(connection: apsw.Connection) -> list[str]:
-    """The statements that make them again."""
+    """Return the statements that create them again."""
     query = "SELECT type, name, sql FROM sqlite_schema WHERE type IN ('index', 'trigger') AND sql IS NOT NULL"
     found = connection.execute(query).fetchall()
     for kind, name, _ in found:

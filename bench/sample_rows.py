@@ -1,4 +1,4 @@
-"""The rows of a sample file. The same sizes always give the same rows."""
+"""The rows of a sample file. The same sizes always produce the same rows."""
 
 import random
 from collections.abc import Iterator, Mapping
@@ -19,19 +19,19 @@ QUEUES = ("default", "default", "default", "default", "deploys", "mail", "nightl
 KINDS = ("build", "import", "report", "review", "send")
 PRIORITIES = (5, 5, 5, 5, 5, 1, 3, 9)
 STATUSES: dict[Status, int] = {"free": 30, "queued": 30, "claimed": 5, "done": 32, "dead": 3}
-"""How many of a hundred jobs are in each."""
+"""Jobs per hundred in each status."""
 
 SESSIONS = 1_000
-SCATTER = 611_953  # a prime: neighbours in the order of names are strangers in the order of rows
+SCATTER = 611_953  # a prime: neighbours by name are far apart in row order
 
 
 def job_name(number: int) -> str:
-    """A hundred jobs share all but the last two digits, and a thousand an area."""
+    """A hundred jobs share all but the last two digits; a thousand share an area."""
     return f"{AREAS[number // 1_000 % len(AREAS)]}-{number:07}"
 
 
 class SampleRows:
-    """`spacing_ms` is the time from one event to the next; the last one happened at `built_at`."""
+    """`spacing_ms` is the time between events; the last one happened at `built_at`."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class SampleRows:
         self._random = random.Random(jobs)
         self._statuses = self._random.choices(list(shares), list(shares.values()), k=jobs)
         self._names = [job_name(index * SCATTER % jobs) for index in range(jobs)]
-        # A lock is a job nobody enqueued. So are half of those that are claimed.
+        # A lock is a job nobody enqueued. Half of the claimed jobs are locks.
         self._queues = [
             None if status == "free" or (status == "claimed" and index % 2) else self._random.choice(QUEUES)
             for index, status in enumerate(self._statuses)
@@ -86,13 +86,13 @@ class SampleRows:
             yield job
 
     def documents(self) -> Iterator[tuple[int, bytes]]:
-        """The payload of every job that was enqueued; the first round of events brought them."""
+        """The payload of every enqueued job, from the first round of events."""
         for index, queue in enumerate(self._queues):
             if queue is not None:
                 yield index + 1, b'{"repository":"octo/store","number":%d,"labels":["bug","later"]}' % index
 
     def events(self) -> Iterator[LogEntry]:
-        """In rounds: first of every job its first event, then of every job its second, and so on."""
+        """In rounds: every job's first event, then every job's second, until there are enough."""
         for position in range(self._events):
             index, at = position % self._jobs, self._moment(position)
             kind, details = self._event(position, index, at)
@@ -119,7 +119,7 @@ class SampleRows:
         return self.built_at + HOUR_MS + index if is_scheduled else self._moment(index)
 
     def _moment(self, position: int) -> int:
-        """Of an event."""
+        """When the event happened."""
         return self.built_at - (self._events - position) * self._spacing_ms
 
     def _enqueue(self, job: Job, index: int) -> None:
@@ -140,7 +140,7 @@ class SampleRows:
             claimed_at=self.built_at - HOUR_MS,
             heartbeat_at=self.built_at - index % HOUR_MS,
             expires_at=None if is_bound else self.built_at - index % HOUR_MS + TTL_MAX_MS,
-            # Every fifth session is closed; the ones after those are open.
+            # Every fifth session is closed; the one after it is open.
             session_id=_session_id(index % (SESSIONS // 5) * 5 + 1) if is_bound else None,
             metadata=b'{"branch":"main"}',
             lease_id=self._secret(),

@@ -33,7 +33,7 @@ def measure(fill: Callable[[octostore.OctoStore], None]) -> tuple[float, float]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "octostore.db"
         with octostore.connect(f"sqlite:///{path}") as store:
-            store.enqueue("first")  # the first write makes the file
+            store.enqueue("first")  # the first write creates the file
         empty = path.stat().st_size
         with octostore.connect(f"sqlite:///{path}") as store:
             fill(store)

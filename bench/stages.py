@@ -1,7 +1,7 @@
 """Where the CPU of a claim over HTTP goes: a profile of the server, by stage.
 
-A profiler makes calls dearer. What it adds to each is measured and taken off, and what is left is scaled to what the
-same requests take without it. So these are shares, good to a few microseconds.
+A profiler makes calls more expensive. Its cost per call is measured and subtracted, and the rest is scaled to the CPU
+that the same requests take without it. So these are shares, accurate to a few microseconds.
 """
 
 import signal
@@ -32,7 +32,7 @@ STAGES = {
     "octostore/server/protocol": "protocol",
     "octostore/server/connections": "protocol",
     "octostore/server/app": "pipeline",
-    "octostore/server/attention": "pipeline",
+    "octostore/server/standstill": "pipeline",
     "octostore/server/guard": "guard, auth, rate",
     "octostore/server/auth": "guard, auth, rate",
     "octostore/server/principals": "guard, auth, rate",
@@ -60,39 +60,39 @@ STAGES = {
     "octostore/stores/completing": "load",
     "octostore/stores/taking": "load",
     "octostore/stores/transaction": "load",
-    "octostore/stores/sqlite/asking": "load",
+    "octostore/stores/sqlite/database": "load",
     "octostore/stores/batch": "decide",
     "octostore/core/": "decide",
     "octostore/stores/ids": "decide",
     "octostore/stores/transaction.py:Transaction.save": "save",
     "octostore/stores/transaction.py:_save": "save",
-    "octostore/stores/sqlite/asking.py:SqliteDatabase.write": "save",
+    "octostore/stores/sqlite/database.py:SqliteDatabase.write": "save",
     "octostore/stores/rows.py:job_to_row": "save",
     "octostore/stores/sqlite/backend": "COMMIT",
     "octostore/server/metrics": "metrics",
-    "octostore/server/http": "answer",
-    "octostore/core/views": "answer",
-    "octostore/core/moments": "answer",
+    "octostore/server/http": "response",
+    "octostore/core/views": "response",
+    "octostore/core/moments": "response",
 }
-"""By the beginning of a name; the longest counts. What has no stage, such as built-in functions, is its caller's."""
+"""By name prefix; the longest wins. A function without a stage, like a built-in, belongs to its caller's."""
 
 
 def report(scratch: Path, rounds: int, seconds: float) -> None:
     ways: dict[str, Callable[[str], Talk]] = {
-        f"one in a request, {CONNECTIONS} connections": words.jobs,
-        f"{SIZE} in a request, 1 connection": partial(words.batch, size=SIZE),
+        f"one per request, {CONNECTIONS} connections": words.jobs,
+        f"{SIZE} per request, 1 connection": partial(words.batch, size=SIZE),
     }
     measured = [
         _profile(scratch / f"stages-{number}", talk, rounds, seconds) for number, talk in enumerate(ways.values())
     ]
     stages = [stage for stage in dict.fromkeys([OTHER, *STAGES.values()]) if any(stage in spent for spent in measured)]
     rows = [[stage, *(f"{spent.get(stage, 0.0) * 1e6:,.1f}" for spent in measured)] for stage in stages]
-    rows.append(["all", *(f"{sum(spent.values()) * 1e6:,.1f}" for spent in measured)])
-    show("Stages: µs of the server's CPU for a claim or a release over HTTP", ["stage", *ways], rows)
+    rows.append(["total", *(f"{sum(spent.values()) * 1e6:,.1f}" for spent in measured)])
+    show("Stages: the server's CPU for a claim or release over HTTP, in µs", ["stage", *ways], rows)
 
 
 def _profile(scratch: Path, talk: Callable[[str], Talk], rounds: int, seconds: float) -> dict[str, float]:
-    """For each name, the seconds of each stage."""
+    """CPU seconds per name, by stage."""
     scratch.mkdir()
     profile = scratch / "profile.json"
     program = [*python("bench.served.profiled"), str(profile)]
@@ -113,7 +113,7 @@ def _measure(peer: Peer, talk: Talk, seconds: float) -> Measured:
 
 
 def _by_stage(profiled: Profiled) -> dict[str, float]:
-    """The seconds of each."""
+    """CPU seconds of each stage."""
     callers: dict[str, list[Edge]] = defaultdict(list)
     calls_by: dict[str, int] = defaultdict(int)
     for edge in profiled.edges:
@@ -131,7 +131,7 @@ def _by_stage(profiled: Profiled) -> dict[str, float]:
 
 
 class _Shares:
-    """To which stages a function belongs: to its own, or in parts to those of the functions that call it."""
+    """The stages a function belongs to: its own, or in parts those of its callers."""
 
     def __init__(self, callers: dict[str, list[Edge]]) -> None:
         self._callers = callers
@@ -139,7 +139,7 @@ class _Shares:
 
     def of(self, function: str) -> dict[str, float]:
         if function not in self._known:
-            self._known[function] = {}  # when it comes back to itself, that adds nothing
+            self._known[function] = {}  # recursion adds nothing
             stage = _stage_of(function)
             self._known[function] = {stage: 1.0} if stage else self._inherited(function)
         return self._known[function]

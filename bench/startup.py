@@ -1,4 +1,4 @@
-"""What a command line takes from its start to its end, next to Python that does nothing."""
+"""What a command takes from start to exit, compared with a Python that does nothing."""
 
 import re
 import resource
@@ -35,7 +35,7 @@ class Start(NamedTuple):
 class Took(NamedTuple):
     seconds: float
     cpu: float
-    """Of the process and of those that it has started."""
+    """Of the process and its children."""
 
 
 def report(scratch: Path, starts: int) -> None:
@@ -44,8 +44,8 @@ def report(scratch: Path, starts: int) -> None:
         _run(start)  # writes the bytecode
     results = interleaved([partial(_run, start) for start in commands], starts)
     show(
-        f"Start of a process until its end (medians of {starts}, in turn; the store is a file with one job)\n"
-        "   CPU: of all its processes; instructions: of the first one, in millions, by valgrind",
+        f"Start of a process to its exit (medians of {starts}, alternating; the store is a file with one job)\n"
+        "   CPU: with its children; instructions: without them, in millions, by valgrind",
         ["process", "ms", "CPU ms", "CPU it:nothing", "instructions"],
         [
             [start.title, *_cells(own, results[0]), _instructions(start)]
@@ -65,7 +65,7 @@ def _commands(scratch: Path) -> list[Start]:
 
 
 def _environment(scratch: Path, python: str) -> dict[str, str]:
-    """With a store, and a place for bytecode: without one, what was edited last would be compiled every time."""
+    """With a store, and a folder for bytecode: without one, recently edited files would be compiled every time."""
     folder = Path(tempfile.mkdtemp(dir=scratch))
     places = {"PYTHONPYCACHEPREFIX": str(folder / "bytecode"), "OCTOSTORE_URL": f"sqlite:///{folder / 'startup.db'}"}
     environment = {**clean_environment(), **places}
@@ -86,7 +86,7 @@ def _instructions(start: Start) -> str:
     command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", *start.command]
     with subprocess.Popen(command, env=start.environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
         said = process.communicate()[1].decode()
-    # A child that was forked counts on from where its parent was.
+    # A forked child continues its parent's count.
     counted = {int(pid): int(number) for pid, number in COLLECTED.findall(said)}
     return f"{counted[process.pid] / 1e6:,.0f}"
 

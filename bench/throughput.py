@@ -1,4 +1,4 @@
-"""Commands per second through the store, next to bare apsw."""
+"""Commands per second through the store, compared with bare apsw."""
 
 from pathlib import Path
 from statistics import median
@@ -11,11 +11,11 @@ from bench.tables import show
 from bench.timing import only_new_garbage
 from bench.workload import PHASES, Workload
 
-AIMS = {1: "0.60", 64: "0.30"}
+TARGETS = {1: "0.60", 64: "0.30"}
 
 
 class Seconds(NamedTuple):
-    """What the same commands took on both sides, in one round."""
+    """The time of the same commands on both sides, in one round."""
 
     store: float
     bare: float
@@ -27,12 +27,12 @@ def report(scratch: Path, commands: dict[int, int], rounds: int) -> None:
         measured = _measure(scratch, jobs, batch, rounds)
         rows += [[str(batch), phase, *_cells(jobs, [took[phase] for took in measured]), ""] for phase in PHASES]
         mix = [_sum(list(took.values())) for took in measured]
-        rows.append([str(batch), "mix", *_cells(jobs * len(PHASES), mix), AIMS.get(batch, "")])
+        rows.append([str(batch), "mix", *_cells(jobs * len(PHASES), mix), TARGETS.get(batch, "")])
     title = (
-        f"SQLite: commands per second, durable (medians of {rounds} rounds, batches of store and bare in turn)\n"
+        f"SQLite: commands per second, durable (medians of {rounds} rounds, alternating batch by batch)\n"
         "   store: submit(batch).result() through the writer thread; bare: the same statements and rows, without rules"
     )
-    show(title, ["batch", "commands", "store/s", "bare/s", "store:bare", "aim"], rows)
+    show(title, ["batch", "commands", "store/s", "bare/s", "store:bare", "target"], rows)
 
 
 def _measure(scratch: Path, jobs: int, batch: int, rounds: int) -> list[dict[str, Seconds]]:
@@ -43,7 +43,7 @@ def _measure(scratch: Path, jobs: int, batch: int, rounds: int) -> list[dict[str
 
 
 def _round(scratch: Path, workload: Workload, recording: Recording) -> dict[str, Seconds]:
-    """All phases, on two fresh files. The sides alternate with every batch, so that both have the same weather."""
+    """All phases, on two fresh files. The sides alternate with every batch, so that both see the same load."""
     took = {}
     store_path, bare_path = scratch / "store.db", scratch / "bare.db"
     with opened(store_path) as store, opened_bare(bare_path) as connection:
@@ -70,6 +70,6 @@ def _sum(parts: list[Seconds]) -> Seconds:
 def _cells(commands: int, rounds: list[Seconds]) -> list[str]:
     store_rate = commands / median(took.store for took in rounds)
     bare_rate = commands / median(took.bare for took in rounds)
-    # Of each round by itself: the machine's pace may change from one to the next.
+    # Per round: the machine's pace may change between rounds.
     ratio = median(took.bare / took.store for took in rounds)
     return [f"{store_rate:,.0f}", f"{bare_rate:,.0f}", f"{ratio:.2f}"]

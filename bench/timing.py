@@ -19,7 +19,7 @@ def percentile(samples: list[float], percent: int) -> float:
 
 @contextmanager
 def only_new_garbage() -> Iterator[None]:
-    """Keep what the bench itself holds in memory out of the collections that the measured code causes."""
+    """Keep the benchmark's own objects out of the garbage collections that the measured code causes."""
     gc.collect()
     gc.freeze()
     try:

@@ -1,4 +1,4 @@
-"""Claims of new names, then heartbeats of them, then releases, in batches."""
+"""Claims of new names, then their heartbeats, then their releases, in batches."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ PHASES = ("claim", "heartbeat", "release")
 
 
 class Workload:
-    """The phases come one after the other: a later one needs the leases that the claims were answered with."""
+    """Phases run in order: the later ones need the leases that the claims returned."""
 
     def __init__(self, jobs: int, batch: int) -> None:
         self._jobs = jobs
@@ -17,12 +17,12 @@ class Workload:
         self._leases: list[tuple[str, str]] = []
 
     def batches(self, phase: str) -> list[Sequence[AnyCommand]]:
-        """Built before they are timed: that is the callers' work, which they do at the same time as each other."""
+        """Build them before the clock starts: that is the callers' work, and they do it in parallel."""
         commands = self._commands(phase)
         return [commands[start : start + self._batch] for start in range(0, len(commands), self._batch)]
 
     def check(self, answers: Sequence[object]) -> None:
-        """Every command must have done what it was for, or its time says nothing."""
+        """Every command must have worked, or its time means nothing."""
         for answer in answers:
             match answer:
                 case ClaimReply(status="claimed", job_id=str(job_id), lease_id=str(lease_id)):
@@ -30,7 +30,7 @@ class Workload:
                 case HeartbeatReply() | ReleaseReply(status="free"):
                     pass
                 case _:
-                    raise TypeError(f"a command was answered with {answer!r}")
+                    raise TypeError(f"a command returned {answer!r}")
 
     def _commands(self, phase: str) -> Sequence[AnyCommand]:
         if phase == "claim":

@@ -14,18 +14,18 @@ import (
 	"time"
 )
 
-// These stand in requests in the place of names and leases.
+// Placeholders for names and leases in requests.
 const (
 	nameWord  = "NAME"
 	leaseWord = "LEASE"
 	leaseMark = `"lease_id":"`
 	names     = 10_000_000_000_000
-	spread    = 7_368_787_123 // names in no order: neighbours in time are no neighbours in an index
+	spread    = 7_368_787_123 // scatters names, so that consecutive ones are far apart in an index
 )
 
 var words = regexp.MustCompile(nameWord + "|" + leaseWord)
 
-// cut divides the request into its words, and what stands between them.
+// cut splits the request into placeholders and the text between them.
 func (s *step) cut() {
 	end := 0
 	for _, found := range words.FindAllStringIndex(s.Request, -1) {
@@ -36,7 +36,7 @@ func (s *step) cut() {
 	s.repeats = strings.Count(s.Request, nameWord) / s.Times
 }
 
-// A caller has a connection, and what it has measured through it.
+// A caller is a connection with its measurements.
 type caller struct {
 	plan       *plan
 	count      *atomic.Int64
@@ -60,7 +60,7 @@ func dial(wanted *plan, count *atomic.Int64) (*caller, error) {
 	return &caller{plan: wanted, count: count, socket: socket, reader: bufio.NewReaderSize(socket, 1<<16)}, nil
 }
 
-// repeat goes through the steps until the time is over. It ends after a last one, so that nothing is left behind.
+// repeat runs the steps until the time is over, and always finishes the last round, so that nothing is left held.
 func (c *caller) repeat(from, until time.Time) error {
 	defer c.socket.Close()
 	for time.Now().Before(until) {
@@ -83,7 +83,7 @@ func (c *caller) repeat(from, until time.Time) error {
 	return nil
 }
 
-// ask tells whether the answer was right; an error is a connection that cannot be used any more.
+// ask reports whether the response was correct; after an error, the connection cannot be used any more.
 func (c *caller) ask(next step, now time.Time) (bool, error) {
 	c.fill(next)
 	if err := c.socket.SetDeadline(now.Add(seconds(c.plan.PatienceSeconds))); err != nil {
@@ -106,7 +106,7 @@ func (c *caller) ask(next step, now time.Time) (bool, error) {
 	return false, nil
 }
 
-// fill puts the next names and leases in their places; the later steps of a turn have the names of its first.
+// fill replaces the placeholders. The later steps of a turn use the names of its first.
 func (c *caller) fill(next step) {
 	c.request = c.request[:0]
 	words, leases := 0, 0
@@ -146,7 +146,7 @@ func (c *caller) keepLeases() {
 	}
 }
 
-// read takes a whole answer: of HTTP its body, of Redis as many lines as there were commands.
+// read reads a whole response: the body for HTTP, one line per command for Redis.
 func (c *caller) read(lines int) (string, error) {
 	c.answer = c.answer[:0]
 	if c.plan.IsHTTP {
@@ -186,7 +186,7 @@ func (c *caller) readHTTP() (string, error) {
 		}
 	}
 	if length < 0 {
-		return "", fmt.Errorf("an answer without a length, status %s", status)
+		return "", fmt.Errorf("a response without a length, status %s", status)
 	}
 	c.answer = append(c.answer, make([]byte, length)...)
 	_, err = io.ReadFull(c.reader, c.answer)

@@ -1,8 +1,8 @@
-// Load asks a server as much as it takes, over a number of connections that are kept, and tells how fast it was.
+// Load sends a server as many requests as it can take, over several keep-alive connections, and measures its speed.
 //
-// A plan comes as JSON on stdin, what was measured goes as JSON to stdout. Each connection goes through the plan's steps,
-// again and again, with one request under way. Who is asked for what stands in the plan alone: a request is a finished
-// text but for its names and leases, which are as long as the words in their place.
+// It reads a plan as JSON from stdin and writes a report as JSON to stdout. Each connection repeats the plan's steps, with
+// one request in flight. It knows nothing about the servers: a request is a fixed text with placeholders for names and
+// leases, whose Content-Length already fits.
 package main
 
 import (
@@ -29,27 +29,27 @@ type plan struct {
 	PatienceSeconds float64 `json:"patience_seconds"`
 }
 
-// A step is a request about one or more names, and what a right answer has in it for each of them.
+// A step is a request for one or more names, and what a correct response contains for each of them.
 type step struct {
 	Request string `json:"request"`
 	Expect  string `json:"expect"`
 	Times   int    `json:"times"`
 	pieces  []string
-	repeats int // how often each name stands in the request
+	repeats int // how often each name occurs in the request
 }
 
 type report struct {
 	PerSecond  float64 `json:"per_second"`
 	P50        float64 `json:"p50"`
 	P99        float64 `json:"p99"`
-	Requests   int     `json:"requests"` // those of the warm-up, too
+	Requests   int     `json:"requests"` // including the warm-up
 	Wrong      int     `json:"wrong"`
 	FirstWrong string  `json:"first_wrong"`
-	CPU        float64 `json:"cpu"` // of a core, what asking took
+	CPU        float64 `json:"cpu"` // share of a core that the generator used
 }
 
 func main() {
-	// What it asks has to share the machine with it, and so that all have the same share it takes one core at most.
+	// The server shares the machine with it, so it takes one core at most, whatever the server.
 	runtime.GOMAXPROCS(1)
 	var wanted plan
 	err := json.NewDecoder(os.Stdin).Decode(&wanted)

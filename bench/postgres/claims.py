@@ -1,4 +1,4 @@
-"""Claims per second of the store on PostgreSQL, next to the least that the same database can do for them."""
+"""Claims per second on PostgreSQL, compared with the least work that the same database could do for them."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ from octostore.core.commands import AnyCommand, ClaimJob
 from octostore.stores.store import LocalStore, open_store
 
 WARM_UP = 5
-"""How many batches on each side are not counted: the first ones fill caches, and psycopg prepares what is repeated."""
+"""Batches on each side that are not counted: the first ones fill caches, and psycopg prepares repeated statements."""
 BARE_TABLE = """
 CREATE TABLE {schema}.bare (job_id text COLLATE "C" PRIMARY KEY, owner text, metadata bytea, expires_at bigint)
 """
@@ -26,7 +26,7 @@ INSERT INTO {schema}.bare SELECT * FROM unnest(%b::text[], %b::text[], %b::bytea
 
 
 class Seconds(NamedTuple):
-    """What the same claims took on both sides, in one round."""
+    """The time of the same claims on both sides, in one round."""
 
     store: float
     bare: float
@@ -37,21 +37,21 @@ def report(database: Database, claims: dict[int, int], rounds: int) -> None:
     for batch, jobs in claims.items():
         with only_new_garbage():
             measured = [_round(database, jobs, batch) for _ in range(rounds)]
-        # Of each round by itself: the machine's pace may change from one to the next.
+        # Per round: the machine's pace may change between rounds.
         ratio = median(took.bare / took.store for took in measured)
         rates = [jobs / median(took.store for took in measured), jobs / median(took.bare for took in measured)]
         rows.append([str(batch), *(f"{rate:,.0f}" for rate in rates), f"{ratio:.2f}"])
     title = (
-        f"PostgreSQL: claims of new names per second (medians of {rounds} rounds, batches of both in turn)\n"
-        "   store: submit(batch).result(), one writer; of each claim a job and an event, with all their indexes\n"
-        "   bare: plain psycopg inserts as many rows of four columns with one index: arrays and unnest, pipelined,\n"
-        "   one transaction for each batch"
+        f"PostgreSQL: claims of new names per second (medians of {rounds} rounds, alternating batch by batch)\n"
+        "   store: submit(batch).result(), one writer; a job and an event per claim, with all their indexes\n"
+        "   bare: plain psycopg, inserting as many rows with four columns and one index: arrays and unnest,\n"
+        "   pipelined, one transaction per batch"
     )
     show(title, ["batch", "store/s", "bare/s", "store:bare"], rows)
 
 
 def _round(database: Database, jobs: int, batch: int) -> Seconds:
-    """On fresh tables. The sides alternate with every batch, so that both have the same weather."""
+    """On fresh tables. The sides alternate with every batch, so that both see the same load."""
     workload = Workload(jobs + WARM_UP * batch, batch)
     in_store = in_bare = 0.0
     with database.schema() as schema, _opened(database.store_url(schema)) as store, _bare(database, schema) as bare:

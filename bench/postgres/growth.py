@@ -1,4 +1,4 @@
-"""What a claim costs on a PostgreSQL with many jobs."""
+"""What a claim costs on a PostgreSQL store with many jobs."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -39,7 +39,7 @@ def _at_work(database: Database, jobs: int) -> Iterator[Opened]:
 
 
 def _fill(database: Database, schema: str, rows: SampleRows) -> None:
-    """Without those that are claimed: by the database's clock their leases would all have expired."""
+    """Without claimed jobs: by the database's clock, all their leases would have expired."""
     started = perf_counter()
     with psycopg.connect(database.url, options=f"-csearch_path={schema}") as connection:
         unclaimed = (job for job in rows.jobs() if job.claim is None)

@@ -1,4 +1,4 @@
-"""What the jobs of one round are, and what it took to enqueue them and to work them off."""
+"""The jobs of one round, and what it took to enqueue and complete them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ import psycopg
 from bench.served.processes import Usage
 
 AT_ONCE = 256
-"""How many jobs are enqueued in one call, or by callers who call at the same time."""
+"""Jobs enqueued in one call, or by concurrent callers."""
 
 
 class Jobs(msgspec.Struct):
@@ -24,7 +24,7 @@ class Jobs(msgspec.Struct):
     workers: int
 
     def payloads(self) -> list[list[dict[str, int]]]:
-        """Of all jobs, in groups of those that are enqueued at once."""
+        """All payloads, in groups that are enqueued at once."""
         numbers = range(self.count)
         return [[{"number": number} for number in numbers[start : start + AT_ONCE]] for start in numbers[::AT_ONCE]]
 
@@ -32,11 +32,11 @@ class Jobs(msgspec.Struct):
 class Lap(msgspec.Struct):
     seconds: float
     cpu: float
-    """Seconds that this process has used, of any core."""
+    """CPU seconds of this process, on all cores."""
     database_cpu: float
-    """The same of all of the database's processes."""
+    """The same for all database processes."""
     commits: int
-    """Transactions that wrote something, of anybody."""
+    """Transactions that wrote something, by anyone."""
     wal_bytes: int
 
 
@@ -52,7 +52,7 @@ class Moment(NamedTuple):
 
 
 class Stopwatch:
-    """Asks the database what it has written through a connection of its own, and never while the time runs."""
+    """Ask the database what it has written, over a separate connection and never while the clock runs."""
 
     def __init__(self, jobs: Jobs) -> None:
         self._jobs = jobs
@@ -73,9 +73,9 @@ class Stopwatch:
         self.laps.append(Lap(seconds, cpu, after.cpu - before.cpu, *written))
 
     def handle(self) -> bool:
-        """What every handler does, and all that it does: whether this was the last job.
+        """All that a handler does. Return whether this was the last job.
 
-        The clock starts anew with the first one, so that what a library does before it is left out.
+        The first job restarts the clock, to leave out the library's startup.
         """
         if not self.handled:
             self._begun_at = perf_counter()
@@ -83,10 +83,10 @@ class Stopwatch:
         return self.handled == self._jobs.count
 
     def result(self, done: str) -> Laps:
-        """`done` asks the database how many jobs are: if not all of them, their time says nothing."""
+        """`done` counts the completed jobs: unless that is all of them, the time means nothing."""
         row = self._connection.execute(done.encode()).fetchone()
         if row is None or row[0] != self._jobs.count or self.handled != self._jobs.count:
-            raise RuntimeError(f"of {self._jobs.count} jobs {self.handled} were handled, and {row} are done")
+            raise RuntimeError(f"of {self._jobs.count} jobs, {self.handled} were handled and {row} are done")
         self._connection.close()
         enqueue, work = self.laps
         return Laps(enqueue, work)
@@ -98,6 +98,6 @@ class Stopwatch:
         """
         row = self._connection.execute(query).fetchone()
         if row is None:
-            raise LookupError("the database does not tell where it stands")
+            raise LookupError("the database returned no position")
         first_process = int(Path(row[2], "postmaster.pid").read_text().split()[0])
         return Moment(int(row[0]), int(row[1]), Usage(first_process).family_cpu_seconds())

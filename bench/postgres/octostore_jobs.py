@@ -1,4 +1,4 @@
-"""The jobs through OctoStore's library, in threads and in tasks."""
+"""The jobs with OctoStore's library, in threads and in tasks."""
 
 from asyncio import gather
 

@@ -1,4 +1,4 @@
-"""The jobs through pgqueuer."""
+"""The jobs with pgqueuer."""
 
 import asyncpg
 import msgspec
@@ -32,7 +32,7 @@ async def _run(jobs: Jobs, batch_size: int) -> Laps:
 
     async def handle(_: Job) -> None:
         if watch.handle():
-            worker.shutdown.set()  # it ends when all is written down
+            worker.shutdown.set()  # it exits once everything is written
 
     worker.entrypoint(ENTRYPOINT)(handle)
     with watch.lap():
@@ -40,6 +40,6 @@ async def _run(jobs: Jobs, batch_size: int) -> Laps:
             size = len(group)
             await queries.enqueue([ENTRYPOINT] * size, list(map(msgspec.json.encode, group)), [0] * size)
     with watch.lap():
-        # It insists on a limit of at least twice the batch.
+        # It requires a limit of at least twice the batch.
         await worker.run(batch_size=batch_size, max_concurrent_tasks=2 * jobs.workers)
     return watch.result(DONE)

@@ -1,4 +1,4 @@
-"""The jobs through procrastinate."""
+"""The jobs with procrastinate."""
 
 import procrastinate
 

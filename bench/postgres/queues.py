@@ -1,4 +1,4 @@
-"""Jobs enqueued, claimed and completed, next to two libraries that do so on the same PostgreSQL."""
+"""Jobs enqueued, claimed and completed, compared with two other libraries on the same PostgreSQL."""
 
 import sys
 from collections.abc import Sequence
@@ -17,17 +17,17 @@ from bench.served.processes import in_own_process, python_of
 from bench.tables import show
 
 PATIENCE_SECONDS = 30.0
-"""After so long there is no further round with as many workers, however slow the machine is."""
-AIMS = {("procrastinate", 8): "3.00", ("procrastinate", 32): "8.00", ("pgqueuer", 32): "0.80"}
+"""After this long, no further round starts with the same number of workers."""
+TARGETS = {("procrastinate", 8): "3.00", ("procrastinate", 32): "8.00", ("pgqueuer", 32): "0.80"}
 
 
 class Library(NamedTuple):
     title: str
     who: str
-    """Module and function that runs the jobs."""
+    """The module and function that run the jobs."""
     needs: Sequence[str]
     does: str
-    """How it enqueues and works, for people to read; with the number of workers as N."""
+    """How it enqueues and works, for people; N is the number of workers."""
     executable: str = sys.executable
 
 
@@ -37,38 +37,38 @@ LIBRARIES = [
         "octostore_jobs:in_tasks",
         [],
         f"""enqueue_many() of {AT_ONCE}, then work(concurrency=N): N tasks, each of which completes a job and claims
-    the next in one go. What waits at the same time is one transaction of the store's one writer. Claims and completions
-    are durable before they are answered; each job has a lease, and one thread heartbeats for all. 1 connection; nobody
-    listens or polls, as nobody waits for jobs to come.""",
+    the next in one command. Concurrent commands share a transaction of the store's one writer. Callers get their reply
+    after the commit; each job has a lease, and one thread heartbeats for all. 1 connection; nobody listens or polls,
+    because nobody waits for jobs to arrive.""",
     ),
-    Library("OctoStore", "octostore_jobs:in_threads", [], "the same in threads."),
+    Library("OctoStore", "octostore_jobs:in_threads", [], "the same with threads."),
     Library(
         "procrastinate",
         "procrastinate_jobs:in_tasks",
         ["procrastinate"],
-        f"""batch_defer_async() of {AT_ONCE}, then run_worker_async(concurrency=N): a loop fetches one job after the
-    other, up to N tasks run them and complete each by itself. Claims and completions are durable before it goes on;
-    the worker has a heartbeat, but jobs of a dead one wait for somebody to retry them. A pool of 4 connections (its
-    default) and 1 that listens.""",
+        f"""batch_defer_async() of {AT_ONCE}, then run_worker_async(concurrency=N): a loop fetches one job at a
+    time; up to N tasks run them and complete each one separately. Claims and completions are durable before it
+    continues; the worker heartbeats, but a dead worker's jobs wait for somebody to retry them. A pool of 4 connections
+    (its default) and 1 that listens.""",
     ),
     Library(
         "pgqueuer",
         "pgqueuer_jobs:in_tasks",
         ["pgqueuer", "asyncpg"],
-        f"""enqueue() of {AT_ONCE}, then run(batch_size=N, max_concurrent_tasks=2N, the least it takes): one statement
-    fetches N jobs, and one completes those of which N have come together, or that are there every 0.1 seconds: until
-    then they are done in memory only, and a crash repeats them. Each job has a task for its heartbeat. 1 connection,
-    which listens, too; logged tables (its default) and the autovacuum that it recommends.""",
+        f"""enqueue() of {AT_ONCE}, then run(batch_size=N, max_concurrent_tasks=2N, the least it accepts): one
+    statement fetches N jobs, and one completes them once N have finished, or every 0.1 seconds. Until then they are
+    done in memory only, and a crash repeats them. Each job has a task for its heartbeat. 1 connection, which also
+    listens; logged tables (its default) and the autovacuum settings it recommends.""",
     ),
     Library(
         "pgqueuer singly",
         "pgqueuer_jobs:singly",
         ["pgqueuer", "asyncpg"],
-        """the same with run(batch_size=1, max_concurrent_tasks=2N): each job is fetched and completed by itself, the
-    nearest that it has to writing down what was done before going on. It does not wait for that either.""",
+        """the same with run(batch_size=1, max_concurrent_tasks=2N): each job is fetched and completed separately,
+    the closest it comes to committing each job before it continues. It does not wait for that commit either.""",
     ),
 ]
-"""All on uvloop, where there is a loop. Ours is the first."""
+"""Ours is first. All with an event loop use uvloop."""
 if BEFORE:
     LIBRARIES.insert(1, LIBRARIES[0]._replace(title="before", does="OctoStore async.", executable=python_of(BEFORE)))
 
@@ -81,19 +81,19 @@ def report(database: Database, jobs: dict[int, int], rounds: int) -> None:
         results = interleaved(turns, rounds, PATIENCE_SECONDS)
         for library, own in zip(libraries, results, strict=True):
             rows.append([str(workers), f"{count:,}", library.title, *_cells(own, results[0], count)])
-            rows[-1].insert(7, AIMS.get((library.title, workers), ""))
+            rows[-1].insert(7, TARGETS.get((library.title, workers), ""))
     title = (
-        f"PostgreSQL: jobs per second, enqueued and worked off by a process (medians, at most {rounds} rounds)\n"
+        f"PostgreSQL: jobs per second, enqueued and completed by one process (medians, at most {rounds} rounds)\n"
         "   work: from the first call of the handler, which does nothing, until all are done; both: enqueue + work\n"
-        "   for each job: CPU of that process and of the database, transactions that wrote something, bytes of WAL"
+        "   per job: CPU of that process and of the database, transactions that wrote something, bytes of WAL"
     )
-    rates = ["enqueue/s", "work/s", "both/s", "ours:it", "aim"]
+    rates = ["enqueue/s", "work/s", "both/s", "ours:it", "target"]
     show(title, ["workers", "jobs", "library", *rates, "CPU µs", "database µs", "writes", "WAL"], rows)
     for library in libraries:
         print(f"  {library.title}: {library.does}")
     for library in LIBRARIES:
         if library not in libraries:
-            print(f"  {library.title}: not measured; it needs {' and '.join(library.needs)} of the extra `bench`")
+            print(f"  {library.title}: not measured; it needs {' and '.join(library.needs)}, from the `bench` extra")
     print(flush=True)
 
 

@@ -1,4 +1,4 @@
-"""One round of jobs through one of the libraries, in a process of its own."""
+"""One round of jobs with one of the libraries, in a separate process."""
 
 import asyncio
 import signal
@@ -27,7 +27,7 @@ def measure(jobs: Jobs) -> Laps:
 
 
 def main() -> None:
-    signal.alarm(PATIENCE_SECONDS)  # whatever it is that hangs
+    signal.alarm(PATIENCE_SECONDS)  # in case anything hangs
     jobs = msgspec.json.decode(sys.stdin.buffer.read(), type=Jobs)
     sys.stdout.buffer.write(msgspec.json.encode(measure(jobs)))
 

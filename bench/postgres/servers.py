@@ -1,4 +1,4 @@
-"""Claims over HTTP through one server and through two on the same PostgreSQL."""
+"""Claims over HTTP, through one server and through two on the same PostgreSQL."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,13 +18,13 @@ from bench.tables import show
 
 CONNECTIONS = 64
 GENERATORS = 2
-"""Always as many, each with its share of the connections, so that only what they ask is different."""
+"""The same number in both cases, each with its share of the connections, so that only the servers differ."""
 
 series = count(1)
 
 
 class Together(NamedTuple):
-    """What all generators have measured at the same time; the latencies are the worst one's."""
+    """What all generators measured at the same time; latencies are the worst generator's."""
 
     per_second: float
     p50: float
@@ -33,7 +33,7 @@ class Together(NamedTuple):
 
 def report(scratch: Path, database: Database, rounds: int, seconds: float) -> None:
     with ExitStack() as stack:
-        # Apart from each other: the other ones' commits are no news to them.
+        # In separate schemas, so that the one server is not woken by the two servers' commits.
         fleets = [
             [stack.enter_context(peers.ours(scratch / f"servers-{size}-{number}", url)) for number in range(size)]
             for size in (1, 2)
@@ -42,8 +42,8 @@ def report(scratch: Path, database: Database, rounds: int, seconds: float) -> No
         one, two = interleaved([partial(_measure, fleet, seconds) for fleet in fleets], rounds)
     title = (
         f"PostgreSQL: jobs claimed and released over HTTP, {CONNECTIONS} connections "
-        f"(medians of {rounds} rounds of {seconds:g} seconds, in turn)\n"
-        f"   two: two `octostore serve` on one database, half of the connections each; always {GENERATORS} generators"
+        f"(medians of {rounds} rounds of {seconds:g} seconds, alternating)\n"
+        f"   two: two `octostore serve` on one database, half the connections each; always {GENERATORS} generators"
     )
     gain = ratio([m.per_second for m in two], [m.per_second for m in one])
     show(title, ["servers", "requests/s", "p50 ms", "p99 ms", "two:one"], [_row("one", one), _row("two", two, gain)])

@@ -1,4 +1,4 @@
-"""Many names in one request: ours next to single requests, and to Redis' pipelines."""
+"""Many names in one request, compared with single requests and with Redis pipelines."""
 
 from contextlib import ExitStack
 from functools import partial
@@ -17,7 +17,7 @@ from bench.tables import show
 SIZE = 100
 SINGLE_CONNECTIONS = 64
 BATCH_CONNECTIONS = (1, 8)
-AIMS = {"single requests": "4.00", "Redis, a pipeline": "0.20"}
+TARGETS = {"single requests": "4.00", "Redis, a pipeline": "0.20"}
 
 
 class Way(NamedTuple):
@@ -40,10 +40,10 @@ def report(scratch: Path, rounds: int, seconds: float) -> None:
             results = interleaved([partial(_measure, way, seconds) for way in ways], rounds)
             rows += [_row(way, own, results[0]) for way, own in zip(ways, results, strict=True)]
     title = (
-        f"Batches: jobs claimed and released, {SIZE} in a call (medians of {rounds} rounds of {seconds:g} seconds, in "
-        "turn)\n   Redis: SET NX PX and DEL, appendfsync always; CPU µs: what the peer has used for each name"
+        f"Batches: jobs claimed and released, {SIZE} per call (medians of {rounds} rounds of {seconds:g} seconds, "
+        "alternating)\n   Redis: SET NX PX and DEL, appendfsync always; CPU µs: the server's, per name"
     )
-    header = ["way", "connections", "names/s", "p50 ms", "p99 ms", "CPU µs", "batch:it", "aim", "CPU batch:it"]
+    header = ["method", "connections", "names/s", "p50 ms", "p99 ms", "CPU µs", "batch:it", "target", "CPU batch:it"]
     show(title, header, rows)
 
 
@@ -72,6 +72,6 @@ def _row(way: Way, own: list[Measured], batch: list[Measured]) -> list[str]:
         f"{median(m.p99 for m in own) * 1e3:.2f}",
         f"{median(m.cpu for m in own) * 1e6:,.1f}",
         "" if is_batch else f"{ratio([m.per_second for m in batch], [m.per_second for m in own]):.2f}",
-        AIMS.get(way.title, ""),
+        TARGETS.get(way.title, ""),
         "" if is_batch else f"{ratio([m.cpu for m in batch], [m.cpu for m in own]):.2f}",
     ]

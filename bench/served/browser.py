@@ -1,4 +1,4 @@
-"""The Chromium of this machine, which opens pages and says when they were there."""
+"""This machine's Chromium opens pages and says when they were painted."""
 
 import os
 import shutil
@@ -21,7 +21,7 @@ PROGRAM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "
 IS_THERE = PROGRAM is not None and find_spec("playwright") is not None
 ARGUMENTS = ["--disable-gpu", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
 
-# A message that is sent while a frame is drawn arrives when it has been painted.
+# A message sent while a frame is drawn arrives once it has been painted.
 NOTE_ROWS = """
 new MutationObserver((_changes, observer) => {
   if (!document.querySelector("[data-row]")) return;
@@ -45,7 +45,7 @@ PAINTED = """() => new Promise((done) => {
 
 @contextmanager
 def chromium() -> "Iterator[Browser]":
-    # Here, because it is used only where it is installed.
+    # Imported here because it is optional.
     from playwright.sync_api import sync_playwright  # noqa: PLC0415
 
     with sync_playwright() as playwright:
@@ -58,14 +58,14 @@ def chromium() -> "Iterator[Browser]":
 
 @contextmanager
 def logged_in(browser: "Browser", server: "Peer") -> "Iterator[BrowserContext]":
-    """With nothing in its cache."""
+    """A new context with an empty cache."""
     context = browser.new_context()
     try:
         context.add_init_script(NOTE_ROWS)
         url = url_of(server)
         answer = context.request.post(f"{url}/ui/login", data={"token": server.token}, headers={"Origin": url})
         if not answer.ok:
-            raise RuntimeError(f"the login was answered with {answer.text()}")
+            raise RuntimeError(f"the login failed: {answer.text()}")
         yield context
     finally:
         context.close()
@@ -101,7 +101,7 @@ def _seconds_until(context: "BrowserContext", address: str, moment: str) -> floa
 
 
 def calls_of_a_tab(context: "BrowserContext", address: str, seconds: float) -> dict[str, int]:
-    """What an open page asks the server for, and how often, in its first seconds."""
+    """The requests of an open page in its first seconds, with their counts."""
     calls: Counter[str] = Counter()
 
     def note(request: Any) -> None:

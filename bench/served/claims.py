@@ -1,4 +1,4 @@
-"""Names given to one owner and taken back over HTTP, durably: our server next to others."""
+"""Locks acquired and released over HTTP, durably: our server compared with others."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -18,9 +18,9 @@ from bench.tables import show
 CONNECTIONS = (64, 1)
 WARM_UP_CONNECTIONS = 16
 TIRED = 0.8
-"""From here on it may be the generator that takes the time, and not who is asked: then it is at least so much."""
+"""Above this share of a core, the generator may be the bottleneck, and the rate is a lower bound."""
 
-HEADER = ["connections", "who", "requests/s", "p50 ms", "p99 ms", "CPU µs", "ours:it", "CPU ours:it", "generator"]
+HEADER = ["connections", "system", "requests/s", "p50 ms", "p99 ms", "CPU µs", "ours:it", "CPU ours:it", "generator"]
 
 series = count(1)
 
@@ -34,9 +34,9 @@ def report(scratch: Path, rounds: int, seconds: float) -> None:
         for connections in CONNECTIONS:
             rows += measured_rows(talks, connections, rounds, seconds)
     title = (
-        f"HTTP: locks acquired and released, new names (medians of {rounds} rounds of {seconds:g} seconds, in turn)\n"
-        "   requests/s, p50 and p99: of right answers; CPU µs: of any core, what the peer has used for a request\n"
-        "   generator: how much of a core it took to ask; a + marks rates that it may have held back"
+        f"HTTP: new locks acquired and released (medians of {rounds} rounds of {seconds:g} seconds, alternating)\n"
+        "   requests/s, p50 and p99: of correct responses; CPU µs: the server's, per request, on all cores\n"
+        "   generator: its share of a core; a + marks rates that it may have held back"
     )
     show(title, HEADER, rows)
     for peer in asked:
@@ -45,13 +45,13 @@ def report(scratch: Path, rounds: int, seconds: float) -> None:
 
 
 def warm_up(talks: Sequence[tuple[Peer, Talk]], seconds: float) -> None:
-    """Until a file has once had its full size, every commit makes it longer."""
+    """Until a file has reached its full size, every commit extends it."""
     for peer, talk in talks:
         measure(peer, talk, WARM_UP_CONNECTIONS, seconds / 2, next(series))
 
 
 def measured_rows(talks: Sequence[tuple[Peer, Talk]], connections: int, rounds: int, seconds: float) -> list[list[str]]:
-    """The first is ours, and compared with the others."""
+    """Ours comes first, and is compared with the others."""
     turns = [partial(_measure, peer, talk, connections, seconds) for peer, talk in talks]
     results = interleaved(turns, rounds)
     return [

@@ -1,4 +1,4 @@
-"""Claim and release through our client, next to redis-py's lock on a Redis that is as durable."""
+"""Claim and release through our client, compared with redis-py's lock on an equally durable Redis."""
 
 import sys
 from contextlib import ExitStack
@@ -16,14 +16,14 @@ from bench.served.processes import in_own_process, python_of
 from bench.tables import show
 
 THREADS = (1, 8)
-AIM = "0.60"
+TARGET = "0.60"
 
 
 class Client(NamedTuple):
     title: str
     peer: Peer
     executable: str = sys.executable
-    aim: str = ""
+    target: str = ""
 
 
 def report(scratch: Path, rounds: int, seconds: float) -> None:
@@ -34,18 +34,18 @@ def report(scratch: Path, rounds: int, seconds: float) -> None:
             clients.append(Client("before", server, python_of(peers.BEFORE)))
         if peers.is_installed("redis-server") and find_spec("redis") is not None:
             server = stack.enter_context(peers.redis(scratch / "clients-redis"))
-            clients.append(Client("redis-py", server, aim=AIM))
+            clients.append(Client("redis-py", server, target=TARGET))
         rows = []
         for threads in THREADS:
             results = interleaved([partial(_measure, client, threads, seconds) for client in clients], rounds)
             rows += [[str(threads), *_cells(*pair, results[0])] for pair in zip(clients, results, strict=True)]
     title = (
-        f"Client: claim and release, sync (medians of {rounds} rounds of {seconds:g} seconds, in turn)\n"
+        f"Client: claim and release, sync (medians of {rounds} rounds of {seconds:g} seconds, alternating)\n"
         "   ours: claim_job and release_job over HTTP; redis-py: Lock.acquire and Lock.release; both durable"
     )
-    show(title, ["threads", "client", "pairs/s", "p50 ms", "p99 ms", "client CPU µs", "ours:it", "aim"], rows)
+    show(title, ["threads", "client", "pairs/s", "p50 ms", "p99 ms", "client CPU µs", "ours:it", "target"], rows)
     if clients[-1].title != "redis-py":
-        print("  redis-py: not measured; it needs redis-server, and redis of the extra `bench`", end="\n\n")
+        print("  redis-py: not measured; it needs redis-server, and redis from the `bench` extra", end="\n\n")
 
 
 def _measure(client: Client, threads: int, seconds: float) -> MeasuredPairs:
@@ -61,5 +61,5 @@ def _cells(client: Client, own: list[MeasuredPairs], ours: list[MeasuredPairs]) 
         f"{median(m.p99 for m in own) * 1e3:.2f}",
         f"{median(m.cpu for m in own) * 1e6:,.0f}",
         "" if own is ours else f"{ratio([m.per_second for m in ours], [m.per_second for m in own]):.2f}",
-        client.aim,
+        client.target,
     ]

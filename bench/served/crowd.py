@@ -1,4 +1,4 @@
-"""Many who hold, many who read and many who wait on one server, and what a client of it notices."""
+"""Many owners, readers and waiting claims on one server, and what another client notices."""
 
 import json
 import resource
@@ -23,16 +23,16 @@ from bench.timing import percentile
 BEAT_SECONDS = 3.0
 LINES = 10
 PROBE_PAUSE_SECONDS = 0.1
-"""The extra client claims, releases, and pauses: it is there to feel the load, not to make it."""
+"""The extra client claims, releases and pauses: it measures the load, and should not add to it."""
 FILES_PER_MEMBER = 4
-"""Each of the three has a connection, and there must be some files left over."""
+"""Each of the three has a connection, and some files must remain."""
 
 
 class Phase(NamedTuple):
     title: str
     seconds: float
     claims: list[float]
-    """How long each took."""
+    """The seconds of each."""
     cpu: float
     """Of one core."""
     memory_mib: float
@@ -51,19 +51,19 @@ def _report(server: Peer, size: int, seconds: float) -> None:
     at_rest = server.usage().memory_mib()
     with ExitStack() as stack:
         probe = Probe(server)
-        with probe.during("nobody else is there"):
+        with probe.during("no crowd yet"):
             time.sleep(seconds / 3)
-        with probe.during("holders and waiting ones come"):
+        with probe.during("owners and waiting claims arrive"):
             work = Workers(server.port, server.token, size, BEAT_SECONDS, LINES, size // LINES, seconds)
             workers = stack.enter_context(child("bench.served.crowd_workers", work))
             seq = workers.hear(int)
-        with probe.during("readers come"):
+        with probe.during("readers arrive"):
             reading = Readers(server.port, server.token, size, seq)
             readers = stack.enter_context(child("bench.served.crowd_readers", reading))
             readers.hear(str)
-        with probe.during("all are there"):
+        with probe.during("all present"):
             time.sleep(seconds)
-        with probe.during("the waiting ones are served"):
+        with probe.during("waiting claims are served"):
             workers.tell("go on")
             worked = workers.hear(Worked)
         readers.tell(worked.last_seq)
@@ -115,13 +115,13 @@ class Probe:
         answer = connection.getresponse()
         content = answer.read()
         if answer.status != 200:
-            raise RuntimeError(f"the extra client was answered with {content!r}")
-        told: dict[str, str] = json.loads(content)
-        return told
+            raise RuntimeError(f"the extra client got {content!r}")
+        reply: dict[str, str] = json.loads(content)
+        return reply
 
 
 def _allowed_files() -> int:
-    """As many as may be open, for this process and those that it starts."""
+    """Raise the limit on open files, for this process and its children, and return it."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     return most
@@ -129,8 +129,8 @@ def _allowed_files() -> int:
 
 def _show_phases(who: str, size: int, phases: list[Phase]) -> None:
     title = (
-        f"A crowd ({who}): {size:,} holders with a heartbeat every {BEAT_SECONDS:g} seconds,\n"
-        f"   {size:,} claims that wait in {LINES} lines, {size:,} streams of all events;\n"
+        f"A crowd ({who}): {size:,} owners with a heartbeat every {BEAT_SECONDS:g} seconds,\n"
+        f"   {size:,} waiting claims in {LINES} lines, {size:,} streams of all events,\n"
         f"   and an extra client that claims and releases, {PROBE_PAUSE_SECONDS * 1_000:g} ms apart"
     )
     rows = [
@@ -149,15 +149,15 @@ def _show_phases(who: str, size: int, phases: list[Phase]) -> None:
 
 def _show_crowd(size: int, worked: Worked, read: Read, events: int) -> None:
     timed = {
-        "heartbeat, until answered": worked.heartbeats,
-        "event, until a stream has brought it": read.delays,
+        "heartbeat, until its response": worked.heartbeats,
+        "event, until a stream delivers it": read.delays,
         "release, until the next in line has the job": worked.handovers,
-        f"a line of {size // LINES}, until all have had it": worked.lines,
+        f"a line of {size // LINES}, until all have had the job": worked.lines,
     }
     rows = [[what, f"{len(samples):,}", *_millis(samples)] for what, samples in timed.items()]
-    show("   What the crowd has seen", ["what", "times", "p50 ms", "p99 ms"], rows)
+    show("   What the crowd saw", ["what", "count", "p50 ms", "p99 ms"], rows)
     print(
-        f"  {read.complete:,} of {size:,} streams have brought all {events:,} events; "
+        f"  {read.complete:,} of {size:,} streams delivered all {events:,} events; "
         f"{worked.in_vain:,} claims waited in vain",
         end="\n\n",
     )
@@ -166,5 +166,5 @@ def _show_crowd(size: int, worked: Worked, read: Read, events: int) -> None:
 def _millis(samples: list[float]) -> list[str]:
     if not samples:
         return ["none", "none"]
-    # Of a single one, too.
+    # Doubled, so that a single sample works, too.
     return [f"{percentile(samples * 2, percent) * 1_000:,.1f}" for percent in (50, 99)]

@@ -1,4 +1,4 @@
-"""Readers of a server's event streams, all in one process of its own."""
+"""Readers of a server's event streams, all in one separate process."""
 
 import asyncio
 import time
@@ -11,7 +11,7 @@ from bench.served.talk import hear, in_groups, run, say
 from bench.served.words import request as http_request
 
 LOOKED_AT = 20
-"""Of every so many streams one is read event by event; the others' events are only counted."""
+"""One stream in this many is read event by event; for the others, events are only counted."""
 PATIENCE_SECONDS = 10.0
 EVENT = b"\nevent: "
 
@@ -21,14 +21,14 @@ class Readers(msgspec.Struct):
     token: str
     count: int
     after: int
-    """The last event that they do not want to see."""
+    """The last event before the stream starts."""
 
 
 class Read(msgspec.Struct):
     delays: list[float]
-    """From the time of an event until one of those that are looked at had it."""
+    """From the time of an event until a stream that is read event by event has it."""
     complete: int
-    """How many streams have brought every event."""
+    """Streams that delivered every event."""
 
 
 class Reader(asyncio.Protocol):
@@ -70,7 +70,7 @@ async def read(task: Readers) -> None:
         return reader
 
     readers = await in_groups([new_reader(number) for number in range(task.count)])
-    delays.clear()  # what was there before they came is read as fast as can be, and tells nothing
+    delays.clear()  # earlier events are read at full speed, and say nothing about delays
     say("ready")
     events = await hear(int) - task.after
     deadline = time.perf_counter() + PATIENCE_SECONDS

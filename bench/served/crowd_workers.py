@@ -1,6 +1,7 @@
-"""Holders that heartbeat, and claims that wait, on connections of their own, all in one process.
+"""Owners that heartbeat and claims that wait, each on its own connection, all in one process.
 
-It says `ready` once they are all there. Told to go on, it lets those who wait have what they wait for.
+It says the number of the last event once all are connected. At the next line, it starts to release the jobs that
+others wait for.
 """
 
 import asyncio
@@ -23,26 +24,26 @@ class Workers(msgspec.Struct):
     holders: int
     beat_seconds: float
     lines: int
-    """On how many jobs somebody waits."""
+    """Jobs that others wait for."""
     line_length: int
     serve_seconds: float
-    """How long those who wait are served; not all of them may have had their turn by then."""
+    """How long waiting claims are served; some may not have had their turn by then."""
 
 
 class Worked(msgspec.Struct):
     heartbeats: list[float]
-    """Seconds until each was answered."""
+    """Seconds until each response."""
     handovers: list[float]
-    """From sending a release until the next in line had the answer to its claim."""
+    """From sending a release until the next in line had its claim."""
     lines: list[float]
-    """From the first release until everybody in the line had had the job."""
+    """From the first release until everyone in the line had had the job."""
     in_vain: int
-    """Who waited and was told that the job is still held."""
+    """Claims that waited and got `held`."""
     last_seq: int
 
 
 class Caller(asyncio.Protocol):
-    """A connection that is kept, with one request at a time."""
+    """A keep-alive connection with one request at a time."""
 
     def __init__(self) -> None:
         self._received = b""
@@ -71,15 +72,15 @@ class Caller(asyncio.Protocol):
         elif head.startswith(b"HTTP/1.1 200"):
             self._answer.set_result(msgspec.json.decode(body))
         else:
-            self._answer.set_exception(ValueError(f"answered with {head!r} {body!r}"))
+            self._answer.set_exception(ValueError(f"got {head!r} {body!r}"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self._answer.done():
-            self._answer.set_exception(exc or ConnectionError("the server has closed the connection"))
+            self._answer.set_exception(exc or ConnectionError("the server closed the connection"))
 
 
 class Held:
-    """A claim, and the connection of its owner."""
+    """A claim and its owner's connection."""
 
     def __init__(self, caller: Caller, token: str, claim: dict[str, Any]) -> None:
         self._caller = caller
@@ -113,11 +114,11 @@ class Members:
         self._lines = [await self._form_line(f"crowd-line-{number:02}") for number in range(self._task.lines)]
 
     async def last_seq(self) -> int:
-        """A fencing token is the number of the event that it came with."""
+        """A claim's fencing token is the number of its event."""
         return (await self._claim(f"crowd-now-{time.monotonic_ns()}")).fencing_token
 
     async def serve(self) -> None:
-        """One line after the other, as many as there is time for."""
+        """One line after another, as time allows."""
         deadline = time.perf_counter() + self._task.serve_seconds
         for name, first, waiters in self._lines:
             started = time.perf_counter()
@@ -165,7 +166,7 @@ class Members:
         caller = await self._caller()
         claim = await caller.call(self._claim_request(name, ttl, 0))
         if claim["status"] != "claimed":
-            raise ValueError(f"a claim was answered with {claim!r}")
+            raise ValueError(f"a claim got {claim!r}")
         return Held(caller, self._task.token, claim)
 
     async def _caller(self) -> Caller:

@@ -1,6 +1,6 @@
-"""As many requests as a peer takes. They come from a program in Go, which is built when there is a Go to build it.
+"""As many requests as a server can take, from a Go program that is built on first use.
 
-Without one they come from `bench.served.slow_load`: then it is Python that asks, and may be what holds the others back.
+Without Go they come from `bench.served.slow_load`, in Python, which may be the bottleneck.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from bench.served.words import Step, Talk
 
 SOURCES = ROOT / "bench" / "load"
 WARM_UP_SECONDS = 0.3
-"""Connecting and the first wave of requests, which all come at once, are not timed."""
+"""Connecting and the first requests, which all come at once, are not timed."""
 PATIENCE_SECONDS = 10.0
 
 
@@ -32,30 +32,30 @@ class Plan(msgspec.Struct, kw_only=True):
     warm_up_seconds: float
     seconds: float
     series: int
-    """Names of different series are different."""
+    """Different series have different names."""
     patience_seconds: float
 
 
 class Report(msgspec.Struct):
-    """What the generator has measured, of right answers only."""
+    """What the generator measured, for correct responses only."""
 
     per_second: float
     p50: float
     p99: float
     requests: int
-    """Those of the warm-up, too."""
+    """Including the warm-up."""
     wrong: int
     first_wrong: str
     cpu: float
-    """How much of a core it took to ask."""
+    """The share of a core that the generator used."""
 
 
 class Measured(NamedTuple):
-    """Of names that were given away or taken back, of which a request may have many."""
+    """Per name acquired or released; a request may have many names."""
 
     per_second: float
     cpu: float
-    """Seconds of any core that the peer has used for each."""
+    """CPU seconds that the server used for each, on all cores."""
     p50: float
     p99: float
     wrong: int
@@ -79,10 +79,10 @@ def measure(peer: Peer, talk: Talk, connections: int, seconds: float, series: in
     done = subprocess.run(command(), cwd=ROOT, input=msgspec.json.encode(plan), capture_output=True, check=False)
     cpu = usage.cpu_seconds() - cpu
     if done.returncode:
-        raise RuntimeError(f"asking {peer.title} has failed: {done.stderr.decode()}")
+        raise RuntimeError(f"the load on {peer.title} failed: {done.stderr.decode()}")
     report = msgspec.json.decode(done.stdout, type=Report)
     if not report.requests:
-        raise RuntimeError(f"{peer.title} has answered nothing right, but: {report.first_wrong}")
+        raise RuntimeError(f"no response from {peer.title} was correct; the first: {report.first_wrong}")
     return Measured(
         per_second=report.per_second * talk.size,
         cpu=cpu / (report.requests * talk.size),
@@ -98,18 +98,18 @@ def command() -> list[str]:
     try:
         return [str(_built())]
     except (OSError, subprocess.CalledProcessError) as why:
-        print(f"The load generator is a slow one, in Python: the one in Go was not built ({why})", end="\n\n")
+        print(f"Using the slow load generator in Python, because the one in Go was not built ({why})", end="\n\n")
         return python("bench.served.slow_load")
 
 
 def _built() -> Path:
-    """Kept in the virtual environment, for as long as its sources are the same."""
+    """Cached in the virtual environment until its sources change."""
     sources = sorted(SOURCES.glob("*.go"))
     fingerprint = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
     program = Path(sys.prefix) / f"octostore-load-{fingerprint}"
     if not program.exists():
         go = shutil.which("go")
         if go is None:
-            raise FileNotFoundError("there is no Go")
+            raise FileNotFoundError("Go is not installed")
         subprocess.run([go, "build", "-o", str(program), "."], cwd=SOURCES, check=True, capture_output=True)
     return program

@@ -1,7 +1,7 @@
-"""Pages that are open, all in one process: they ask for what the live page asks for, when it does, and draw nothing.
+"""Open pages, all in one process: they send the live page's requests when it does, and draw nothing.
 
-See `app.js`, `stream.js` and `views/now.js` in `src/octostore/server/page`. It says how many are logged in; then `open`
-and `close` are answered with what they have got.
+See `app.js`, `stream.js` and `views/now.js` in `src/octostore/server/page`. The process says how many are logged in,
+and replies to `open` and `close` with what the pages received.
 """
 
 import asyncio
@@ -15,12 +15,12 @@ from bench.served.talk import hear, in_groups, run, say
 from bench.served.words import compact
 
 LOADED_EVERY_SECONDS = 60
-"""Besides what the stream brings."""
+"""In addition to the stream."""
 NAMES_BYTES = 8_000
 NOW = "claims?window=900&limit=200"
 BEAT, EVENT = b"event: heartbeat\n", b"\nevent: "
 AT_ONCE = 5
-"""A page that opens asks for a few hundred rows; people do not open fifty in the same moment."""
+"""An opening page requests a few hundred rows; people do not open fifty at the same moment."""
 
 
 class Pages(msgspec.Struct):
@@ -30,12 +30,12 @@ class Pages(msgspec.Struct):
 
 
 class Got(msgspec.Struct):
-    """All pages together, since they were opened."""
+    """By all pages together since they were opened."""
 
     rows: int = 0
     loads: int = 0
     followed: int = 0
-    """How many heartbeats they want."""
+    """Jobs whose heartbeats they follow."""
     heartbeats: int = 0
     events: int = 0
     kilobytes: float = 0
@@ -112,7 +112,7 @@ class Page:
                 self._got.heartbeats += beats
                 self._got.events += part.count(EVENT) - beats
                 self._got.kilobytes += len(part) / 1_024
-            raise ConnectionError("the server has ended a stream")
+            raise ConnectionError("the server ended a stream")
         finally:
             writer.close()
 
@@ -127,7 +127,7 @@ class Page:
             writer.write(self._request(method, path, content, f"Origin: http://{LOOPBACK}:{self._port}\r\n"))
             head = (await reader.readuntil(b"\r\n\r\n")).decode()
             if not head.startswith(("HTTP/1.1 200", "HTTP/1.1 204")):
-                raise ValueError(f"{path} was answered with {head!r}")
+                raise ValueError(f"{path} returned {head!r}")
             length = head.partition("content-length: ")[2].partition("\r\n")[0]
             return head, await reader.readexactly(int(length or 0))
         finally:

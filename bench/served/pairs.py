@@ -1,4 +1,4 @@
-"""Locking and unlocking through a client library, in a number of threads: a process of its own for each round."""
+"""Locking and unlocking through a client library, in several threads; a separate process for each round."""
 
 import sys
 import threading
@@ -16,13 +16,13 @@ from bench.timing import percentile
 WARM_UP_SECONDS = 0.3
 
 Pair: TypeAlias = Callable[[], None]
-"""Lock and unlock once; raises if that did not work."""
+"""Lock and unlock once; raises if that fails."""
 
 
 class Pairs(msgspec.Struct):
     port: int
     token: str
-    """Of OctoStore's server; empty for Redis."""
+    """For OctoStore's server; empty for Redis."""
     threads: int
     seconds: float
 
@@ -32,7 +32,7 @@ class MeasuredPairs(msgspec.Struct):
     p50: float
     p99: float
     cpu: float
-    """Seconds of any core that the client has used for each pair."""
+    """CPU seconds that the client used for each pair, on all cores."""
 
 
 def measure(pairs: Pairs) -> MeasuredPairs:
@@ -45,7 +45,7 @@ def measure(pairs: Pairs) -> MeasuredPairs:
         thread.start()
     for thread in ended:
         thread.join()
-    # What the warm-up took is in it, and so are its pairs, as good as counted.
+    # The CPU time includes the warm-up, so the count does, too (approximately).
     cpu = (process_time() - cpu) / (len(latencies) * (1 + WARM_UP_SECONDS / pairs.seconds))
     return MeasuredPairs(len(latencies) / pairs.seconds, percentile(latencies, 50), percentile(latencies, 99), cpu)
 
@@ -65,7 +65,7 @@ def _through_octostore(pairs: Pairs) -> Callable[[str], Pair]:
         def pair() -> None:
             claim = store.claim_job(name, owner="agent-3", ttl=TTL_SECONDS)
             if claim.lease_id is None:
-                raise RuntimeError(f"a claim was answered with {claim!r}")
+                raise RuntimeError(f"a claim got {claim!r}")
             store.release_job(name, claim.lease_id)
 
         return pair
@@ -74,7 +74,7 @@ def _through_octostore(pairs: Pairs) -> Callable[[str], Pair]:
 
 
 def _through_redis(pairs: Pairs) -> Callable[[str], Pair]:
-    # Here, because it is measured only where it is installed.
+    # Imported here because it is optional.
     import redis  # noqa: PLC0415
 
     client = redis.Redis(LOOPBACK, pairs.port)

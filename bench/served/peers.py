@@ -1,4 +1,4 @@
-"""Who is asked, started for the bench: our server, other versions of it, etcd and Redis."""
+"""The systems compared, started for the benchmark: our server, other versions of it, etcd and Redis."""
 
 import json
 import os
@@ -17,11 +17,11 @@ from bench.served.words import TTL_SECONDS, Talk
 
 LIMITS = ("--requests-per-second", "1000000", "--max-connections", "20000")
 MANY_STREAMS = ("--max-streams", "20000")
-"""Which versions before this one do not know."""
+"""Earlier versions do not have this option."""
 BEFORE = os.environ.get("OCTOSTORE_BENCH_BEFORE")
-"""Another checkout, with a .venv of its own: the server to compare ours with."""
+"""Another checkout with its own .venv: the server to compare ours with."""
 ORIGINAL = os.environ.get("OCTOSTORE_BENCH_ORIGINAL")
-"""A binary of the original, which is written in Rust."""
+"""The binary of the original, in Rust."""
 
 
 class Peer(NamedTuple):
@@ -36,14 +36,14 @@ class Peer(NamedTuple):
         return Usage(self.process.pid)
 
     def locks(self) -> Talk:
-        """How it gives one name to one owner, and takes it back."""
+        """How to acquire and release a lock."""
         if self.etcd_lease:
             return words.etcd(self.etcd_lease)
         return words.locks(self.token) if self.token else words.redis(1)
 
 
 def with_locks(folder: Path) -> Iterator[AbstractContextManager[Peer]]:
-    """All that speak HTTP and are there, ours first."""
+    """All available systems that speak HTTP, ours first."""
     yield ours(folder / "ours")
     if BEFORE:
         yield before(folder / "before", BEFORE)
@@ -56,9 +56,9 @@ def with_locks(folder: Path) -> Iterator[AbstractContextManager[Peer]]:
 def missing() -> list[str]:
     absent = [f"{program}: not measured; it is not installed" for program in PROGRAMS if not is_installed(program)]
     if not BEFORE:
-        absent.append("before: not measured; OCTOSTORE_BENCH_BEFORE names no checkout")
+        absent.append("before: not measured; OCTOSTORE_BENCH_BEFORE is not set")
     if not ORIGINAL:
-        absent.append("original: not measured; OCTOSTORE_BENCH_ORIGINAL names no binary")
+        absent.append("original: not measured; OCTOSTORE_BENCH_ORIGINAL is not set")
     return absent
 
 
@@ -76,7 +76,7 @@ def octostore(
 ) -> Iterator[Peer]:
     port, place = free_port(), ["--url", url] if url else []
     command = [*program, "serve", "--port", str(port), *place, *LIMITS, *options]
-    settings = {"PYTHONPATH": str(ROOT)}  # for those of the bench's own programs
+    settings = {"PYTHONPATH": str(ROOT)}  # for the benchmark's own programs
     hello = words.request("GET", "/livez")
     with running(command, folder, port, hello=hello, welcome=b"200 OK", settings=settings) as process:
         yield Peer(title, port, process, command, next(folder.glob("*admin.token")).read_text().strip())
@@ -106,7 +106,7 @@ def etcd(folder: Path) -> Iterator[Peer]:
         *("--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers, "--initial-cluster", f"default={peers}"),
     ]
     with running(command, folder, port, hello=words.request("GET", "/health"), welcome=b"true") as process:
-        # One lease for all, as a client's session has it: granting one for each claim would be a second request.
+        # One lease for all, like a client's session: a lease per claim would be a second request.
         lease = _post(port, "/v3/lease/grant", {"TTL": TTL_SECONDS})["ID"]
         yield Peer("etcd", port, process, command, etcd_lease=lease)
 

@@ -1,4 +1,4 @@
-"""Servers to measure: started here, on loopback and in a folder of their own, and stopped by their process id."""
+"""Servers to measure: started here, on loopback and each in its own folder, and stopped by process id."""
 
 import os
 import shlex
@@ -21,7 +21,7 @@ PATIENCE_SECONDS = 20.0
 
 
 class StartFailed(Exception):
-    """A server that did not come up; the text is what it said."""
+    """A server did not start; the message is its output."""
 
 
 @contextmanager
@@ -34,7 +34,7 @@ def running(
     welcome: bytes,
     settings: Mapping[str, str] | None = None,
 ) -> Iterator["subprocess.Popen[bytes]"]:
-    """`command`, once it answers `hello` with something that has `welcome` in it."""
+    """Start `command`, and wait until its reply to `hello` contains `welcome`."""
     folder.mkdir(parents=True, exist_ok=True)
     said = folder / "said.log"
     environment = {**clean_environment(), "OCTOSTORE_HOME": str(folder), **(settings or {})}
@@ -66,11 +66,11 @@ def python_of(checkout: str) -> str:
 
 
 def in_own_process(module: str, task: msgspec.Struct, answer: type[T], executable: str = sys.executable) -> T:
-    """What `module` says about `task`; with the library of another checkout, if its Python is the one to run it."""
+    """Run `module` on `task` in a new process and return its result. `executable` may be another checkout's Python."""
     command, asked = python(module, executable), msgspec.json.encode(task)
     done = subprocess.run(command, cwd=ROOT, input=asked, capture_output=True, check=False)
     if done.returncode:
-        raise RuntimeError(f"{module} has failed:\n{done.stderr.decode()}")
+        raise RuntimeError(f"{module} failed:\n{done.stderr.decode()}")
     return msgspec.json.decode(done.stdout, type=answer)
 
 
@@ -81,12 +81,12 @@ def free_port() -> int:
 
 
 def readable(command: list[str], scratch: Path) -> str:
-    """As somebody would type it."""
+    """As a person would type it."""
     return shlex.join(command).replace(sys.executable, ".venv/bin/python").replace(str(scratch), "SCRATCH")
 
 
 class Usage:
-    """What a process has used of the machine, as Linux counts it."""
+    """The memory and CPU that a process has used, from /proc."""
 
     def __init__(self, pid: int) -> None:
         self._folder = Path("/proc") / str(pid)
@@ -99,13 +99,13 @@ class Usage:
         return sum(self._times()[:2])
 
     def family_cpu_seconds(self) -> float:
-        """With its children: those that have ended, and those that are there."""
+        """Including its children, live and ended."""
         children = (self._folder / "task" / self._folder.name / "children").read_text().split()
         return sum(self._times()) + sum(Usage(int(pid)).cpu_seconds() for pid in children)
 
     def _times(self) -> list[float]:
-        """In the process and for it in the kernel; then the same of its children that have ended."""
-        # The second field is the program's name, which may have anything in it but ends with the last bracket.
+        """User and system seconds of the process, then of its ended children."""
+        # The second field is the program's name. It may contain anything, but ends at the last bracket.
         fields = (self._folder / "stat").read_text().rpartition(")")[2].split()
         return [int(field) / os.sysconf("SC_CLK_TCK") for field in fields[11:15]]
 

@@ -1,6 +1,6 @@
-"""Our server under a profiler that counts CPU: `python -m bench.served.profiled FILE serve ...`.
+"""Our server under a CPU profiler: `python -m bench.served.profiled FILE serve ...`.
 
-It begins with a SIGUSR1, which leaves out what starting takes, and FILE is written at the end.
+Profiling starts at SIGUSR1, to leave out the server's start; FILE is written at exit.
 """
 
 import signal
@@ -21,24 +21,24 @@ CALIBRATION_CALLS = 50_000
 
 
 class Edge(msgspec.Struct):
-    """Calls of one function by another, `""` where there is none; without what those functions call in turn."""
+    """Calls of one function by another (`""` if none), without the functions it calls in turn."""
 
     caller: str
     callee: str
     calls: int
     seconds: float
-    """What the callee took by itself."""
+    """The callee's own time."""
 
 
 class Profiled(msgspec.Struct):
     edges: list[Edge]
     callee_bias: float
-    """What the profiler adds to a function with each call of it, and to its caller."""
+    """What the profiler adds to a function per call, and to its caller."""
     caller_bias: float
 
 
 class Profiles:
-    """One for each thread: a profiler knows only the one that it was started in."""
+    """One per thread: a profiler sees only the thread that started it."""
 
     def __init__(self) -> None:
         self._profiles: list[Profile] = []
@@ -55,7 +55,7 @@ class Profiles:
         self._in_loop = self._profiles[-1]
 
     def edges(self) -> list[Edge]:
-        """The loop was entered before it was profiled: what is nobody else's is its own."""
+        """The event loop was entered before profiling started, so it gets everything without a caller."""
         seconds = time.thread_time() - self._begun_at
         seconds -= sum(entry.inlinetime for entry in self._in_loop.getstats())
         return [Edge("", "the loop", 1, seconds), *(edge for profile in self._profiles for edge in _edges(profile))]

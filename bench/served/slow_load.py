@@ -1,6 +1,6 @@
-"""What the load generator in Go does, in Python, for machines without a Go: the same plan, the same report.
+"""The Go load generator in Python, for machines without Go: the same plan, the same report.
 
-Raw sockets and epoll. It may take longer to ask than others take to answer.
+Raw sockets and epoll. It may be slower than the servers it measures.
 """
 
 import re
@@ -25,7 +25,7 @@ WORDS = re.compile(f"{NAME}|{LEASE}")
 
 
 class Caller:
-    """A connection that goes through the plan's steps, again and again."""
+    """A connection that repeats the plan's steps."""
 
     def __init__(self, plan: Plan, names: Iterator[str]) -> None:
         self.socket = socket.create_connection((LOOPBACK, plan.port), timeout=plan.patience_seconds)
@@ -56,17 +56,17 @@ class Caller:
         self.socket.sendall(request.encode())
 
     def receive(self) -> bytes | None:
-        """The answer, once it is complete."""
+        """The response, once complete."""
         self._received += self.socket.recv(1 << 20)
         if not self._received:
-            raise ConnectionError("the server has closed the connection")
+            raise ConnectionError("the server closed the connection")
         if not self._is_complete():
             return None
         answer, self._received = self._received, b""
         return answer
 
     def is_right(self, answer: bytes) -> bool:
-        """And on to the next step; to the first one after a wrong answer."""
+        """Also moves to the next step, or to the first one after a wrong response."""
         right = answer.count(self._step.expect.encode()) == self._step.times
         right = right and (not self._plan.is_http or answer.startswith(b"HTTP/1.1 200"))
         self._leases = [lease.decode() for lease in LEASES.findall(answer)]
@@ -114,7 +114,7 @@ class Generator:
     def _answered(self, start: float, end: float) -> Iterator[Caller]:
         ready = self._epoll.poll(self._plan.patience_seconds)
         if not ready:
-            raise TimeoutError(f"no answer within {self._plan.patience_seconds:g} seconds")
+            raise TimeoutError(f"no response within {self._plan.patience_seconds:g} seconds")
         for number, _ in ready:
             caller = self._callers[number]
             answer = caller.receive()
@@ -132,7 +132,7 @@ class Generator:
 
 
 def _names(plan: Plan) -> Iterator[str]:
-    """In no order: neighbours in time are no neighbours in an index."""
+    """Scattered, so that consecutive names are far apart in an index."""
     for number in count():
         name = f"issue-{plan.series:04}-{number * 7_368_787_123 % 10**13:013}"
         yield b64encode(name.encode()).decode() if plan.in_base64 else name

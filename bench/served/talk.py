@@ -1,4 +1,4 @@
-"""Processes that the bench starts and talks to, by lines of JSON: the first says what to do, and each is answered."""
+"""Child processes that exchange lines of JSON with the benchmark: the first is the task, and each gets a reply."""
 
 import asyncio
 import subprocess
@@ -28,7 +28,7 @@ class Child:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise RuntimeError(f"it has failed: {self._process.args!r}")
+            raise RuntimeError(f"a process failed: {self._process.args!r}")
         return msgspec.json.decode(line, type=kind)
 
 
@@ -65,7 +65,7 @@ def say(what: Any) -> None:
 
 
 async def in_groups(calls: list[Awaitable[T]], at_once: int = 100) -> list[T]:
-    """The results, in order, with at most so many under way."""
+    """The results, in order; at most `at_once` calls run at the same time."""
     turn = asyncio.Semaphore(at_once)
 
     async def in_turn(call: Awaitable[T]) -> T:

@@ -1,4 +1,4 @@
-"""How soon a claim that waits has the job, when its owner lets go of it and when its lease runs out."""
+"""How soon a waiting claim gets the job, after a release and after an expiry."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
@@ -25,7 +25,7 @@ def report(scratch: Path, waiters: int) -> None:
             }
         store.close()
     title = (
-        f"A claim that waits, until it has the job ({waiters} at once, by the store's own clock; "
+        f"Waiting claims, until each has its job ({waiters} at once, by the store's own clock; "
         f"promised: {PROMISED_MS} ms)"
     )
     rows = [
@@ -38,7 +38,7 @@ def _after_release(store: octostore.OctoStore, job_id: str) -> float:
     held = store.claim_job(job_id, "holder")
     with ThreadPoolExecutor(1) as thread:
         waiting = thread.submit(store.claim_job, job_id, "waiter", wait=30)
-        store.claim_job(f"{job_id}-meanwhile")  # a round trip later it stands in line
+        store.claim_job(f"{job_id}-meanwhile")  # after this round trip, it is in line
         released = store.release_job(job_id, held.lease_id or "")
         return _late_ms(waiting.result(), released.released_at)
 

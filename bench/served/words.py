@@ -1,4 +1,4 @@
-"""In which words each peer is asked to give a name to one owner, and to take it back."""
+"""The requests that acquire and release a lock on each system."""
 
 import json
 from base64 import b64encode
@@ -11,10 +11,10 @@ NAME = "NAME"
 NAME_LENGTH = 24
 LEASE = "LEASE"
 LEASE_LENGTH = 36
-"""All names have the same length, and all leases, so that requests can be made by putting them into a finished text."""
+"""All names have the same length, and so do all leases, so a request is a fixed text with both filled in."""
 
 TTL_SECONDS = 3_600
-"""Long enough that nothing expires while it is measured."""
+"""Long enough that nothing expires during the measurement."""
 
 OWNER = "agent-3"
 METADATA = {"branch": "main"}
@@ -22,7 +22,7 @@ VALUE = {"owner": OWNER, "metadata": METADATA}
 
 
 class Step(msgspec.Struct, frozen=True):
-    """A request about so many names, with words in their place; a right answer has `expect` in it for each of them."""
+    """A request for `times` names, with placeholders; a correct response contains `expect` once per name."""
 
     request: str
     expect: str
@@ -32,7 +32,7 @@ class Step(msgspec.Struct, frozen=True):
 class Talk(msgspec.Struct, frozen=True, kw_only=True):
     steps: tuple[Step, ...]
     size: int = 1
-    """How many names a request is about."""
+    """Names per request."""
     is_http: bool = True
     in_base64: bool = False
 
@@ -68,7 +68,7 @@ def batch(token: str, size: int) -> Talk:
 
 
 def etcd(lease: str) -> Talk:
-    """A key is put, on a lease, if there is none, in one transaction through the HTTP gateway; then it is deleted."""
+    """Put a key on a lease if it does not exist, in one transaction through the HTTP gateway; then delete it."""
     length = len(b64encode(bytes(NAME_LENGTH)))
     put = {"key": NAME, "value": b64encode(compact(VALUE).encode()).decode(), "lease": lease}
     create = {
@@ -91,7 +91,7 @@ def redis(size: int) -> Talk:
 
 
 def request(method: str, path: str, body: object = None, *, token: str = "", name_length: int = NAME_LENGTH) -> str:
-    """The length of `body` is told as if the names and leases in it were there."""
+    """Content-Length is that of `body` with names and leases filled in."""
     content = "" if body is None else compact(body)
     length = len(content)
     for word, real in ((NAME, name_length), (LEASE, LEASE_LENGTH)):
