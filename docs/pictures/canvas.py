@@ -1,4 +1,4 @@
-"""SVG that can be read on light and on dark pages, and in which no text is written over another."""
+"""SVG for light and dark pages, with a check that no text overlaps another."""
 
 from typing import NamedTuple, TypeAlias
 from xml.sax.saxutils import escape
@@ -8,9 +8,9 @@ Point: TypeAlias = tuple[float, float]
 WIDTH = 880
 FONT = "font-family:-apple-system,'Segoe UI','Noto Sans',Helvetica,Arial,sans-serif"
 GLYPH = 0.56
-"""The mean width of a character, as a share of the size of the font."""
+"""The mean width of a character, as a share of the font size."""
 
-# Of each tone: the text or line, and the fill behind it; first for light pages, then for dark ones.
+# Per tone: the text or line and the fill behind it, for light pages and then for dark ones.
 TONES = {
     "plain": (("#1f2328", "#f6f8fa"), ("#e6edf3", "#151b23")),
     "quiet": (("#59636e", "#eaeef2"), ("#9198a1", "#262c36")),
@@ -58,7 +58,7 @@ class Canvas:
         anchor: str = "start",
         bold: bool = False,
     ) -> None:
-        """`y` is the base line."""
+        """`y` is the baseline."""
         width = width_of(text, size)
         left = {"start": x, "middle": x - width / 2, "end": x - width}[anchor]
         self._place(Box(left, y - size * 0.75, left + width, y + size * 0.2, text))
@@ -78,7 +78,7 @@ class Canvas:
         )
 
     def dashed(self, left: float, top: float, width: float, height: float) -> None:
-        """Around what belongs together."""
+        """A frame around a group."""
         self._reach(top + height)
         self._parts.append(
             f'<rect class="quiet-line" x="{left:g}" y="{top:g}" width="{width:g}" height="{height:g}" rx="12" '
@@ -101,7 +101,7 @@ class Canvas:
             self._parts.append(f'<path class="{tone}-head" d="{_head(start, end)}"/>')
 
     def node(self, x: float, y: float, name: str, note: str = "", *, tone: str = "plain", width: float = 104) -> None:
-        """A state, around its centre."""
+        """A state, by its centre."""
         self.rect(x - width / 2, y - 22, width, 44, tone)
         self.text(x, y + (5 if not note else -2), name, size=14, tone=tone, anchor="middle", bold=True)
         if note:
@@ -113,7 +113,7 @@ class Canvas:
         return "\n".join(
             [
                 f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-labelledby="title desc">',
-                "<!-- Drawn by docs/pictures/draw.py from what a store did: change that, and run `make pictures`. -->",
+                "<!-- Drawn by docs/pictures/draw.py from a real store. Do not edit: run `make pictures`. -->",
                 f'<title id="title">{escape(self._title)}</title>',
                 f'<desc id="desc">{escape(self._description)}</desc>',
                 f"<style>{_style()}</style>",
@@ -126,9 +126,9 @@ class Canvas:
     def _place(self, box: Box) -> None:
         for other in self._texts:
             if box.overlaps(other):
-                raise ValueError(f"{self._title}: {box.what!r} would be written over {other.what!r}")
+                raise ValueError(f"{self._title}: {box.what!r} would overlap {other.what!r}")
         if box.left < 0 or box.right > WIDTH:
-            raise ValueError(f"{self._title}: {box.what!r} would reach beyond the edge")
+            raise ValueError(f"{self._title}: {box.what!r} would extend beyond the edge")
         self._texts.append(box)
         self._reach(box.bottom)
 

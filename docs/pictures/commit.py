@@ -1,4 +1,4 @@
-"""Group commit: what three callers wanted at the same time becomes one transaction and a stretch of the log."""
+"""Group commit: three concurrent commands become one transaction and consecutive events."""
 
 from docs.pictures.canvas import Canvas
 from docs.pictures.stage import Stage
@@ -13,8 +13,8 @@ STEPS = [
     ("load", "the rows these commands need"),
     ("sweep", "record leases that have expired"),
     ("decide", "each command, in order"),
-    ("save", "the rows and events that changed"),
-    ("commit", "on the disk"),
+    ("save", "changed rows and new events"),
+    ("commit", "to disk"),
 ]
 LEFT, MIDDLE, RIGHT = 96, 340, 590
 
@@ -26,7 +26,7 @@ def commit() -> Canvas:
     wanted = ", ".join(f"{who}: {what} {job}" for who, (what, job, _) in CALLERS.items())
     steps = ", ".join(f"{step} ({text})" for step, text in STEPS)
     canvas = Canvas(
-        "One transaction for everything that waits",
+        "One transaction for all waiting commands",
         f"Three callers at the same time: {wanted}. The writer runs them as one transaction: {steps}. "
         f"The log then has: {'; '.join(log)}. Each caller gets its reply after the commit: {', '.join(replies)}.",
     )
@@ -56,7 +56,7 @@ def commit() -> Canvas:
 
 
 def _together(stage: Stage) -> tuple[list[str], list[Event]]:
-    """What the callers get, and what is in the log afterwards. agent-1 has the job, and has died."""
+    """The replies, and the events they caused. agent-1 had the job, and has died."""
     store = stage.store
     store.claim_job("build-7", owner="agent-1", ttl=30)
     last = stage.events()[-1].seq
@@ -77,4 +77,4 @@ def _words(event: Event) -> str:
         return f"{event.job_id}: {missed} ({data['owner']})"
     if event.type == "claimed":
         return f"{event.job_id}: {data['owner']}, after {data['took_over_from']}"
-    return f"{event.job_id}: waits in {event.queue}"
+    return f"{event.job_id}: queued in {event.queue}"

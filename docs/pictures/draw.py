@@ -1,4 +1,4 @@
-"""Draws the pictures of the documents from what a store in memory did, and from its rules: `make pictures`."""
+"""Draw the documentation's pictures from the rules and from what a store in memory did: `make pictures`."""
 
 from pathlib import Path
 

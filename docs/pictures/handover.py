@@ -15,13 +15,13 @@ def handover() -> Canvas:
     moments = sorted([*moments, refusal], key=lambda moment: moment.at)
     words = " ".join(f"At {moment.at:g} seconds, {moment.text}." for moment in moments)
     canvas = Canvas("A session is handed over", f"A timeline of a session that home hands over to work. {words}")
-    canvas.heading(28, "A hand-over leaves no gap", f"TTL {TTL} s; the hand-over starts it again")
+    canvas.heading(28, "A hand-over leaves no gap", f"TTL {TTL} s, restarted by the hand-over")
     draw_timeline(canvas, 46, seconds=50, step=10, bars=bars, moments=moments)
     return canvas
 
 
 def _hand_over(stage: Stage) -> Moment:
-    """What home gets if it writes after the hand-over."""
+    """Return what home gets if it writes after the hand-over."""
     do = stage.orchestrator
     do.enqueue_task("proofread", task_id="proofread", session_id="book")
     _, task_id, old = stage.claim("book", "home", TTL)

@@ -1,4 +1,4 @@
-"""The layers, and how far down each kind of caller enters them."""
+"""The layers, and where each kind of caller enters them."""
 
 from docs.pictures.canvas import Canvas, width_of
 
@@ -32,7 +32,7 @@ def layers() -> Canvas:
     canvas = Canvas(
         "The layers of OctoStore",
         f"Callers at the top: {', '.join(CALLERS)}. Below them the layers; each uses only those below it. "
-        + " ".join(f"{name}: {text}." for name, text in named)
+        + " ".join(f"{name}: {text.removesuffix('.')}." for name, text in named)
         + f" The stores ask the core, and read and write {', '.join(DATABASES)}.",
     )
     bottoms = [TOP + (ROW + GAP) * number for number in (0, 0, 1, 2)]

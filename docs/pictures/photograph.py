@@ -1,6 +1,6 @@
-"""Photographs of the live page, by the browser of the tests: `make pictures`.
+"""Screenshots of the live page, taken with the tests' browser: `make pictures`.
 
-`photographs.json` says what is on each of them, so that a test can tell when the page looks different.
+`photographs.json` lists what is on each, so that a test can tell when the page has changed.
 """
 
 import json
@@ -18,7 +18,7 @@ from tests.support.scene import served_scene
 
 HERE = Path(__file__).resolve().parent
 OUTLINES = HERE / "photographs.json"
-# What a reader would miss if it were gone; and nothing that depends on the time of day.
+# Everything a reader would miss, and nothing that depends on the time of day.
 _OUTLINE = """() => {
   const texts = (where) => [...document.querySelectorAll(where)].map((one) => one.textContent.trim());
   return {
@@ -48,7 +48,7 @@ PHOTOGRAPHS = {
 
 
 def posed(page: LivePage) -> Iterator[str]:
-    """The page is as it is on one photograph after the other."""
+    """Bring the page into the state of each screenshot in turn."""
     page.open().is_live().shows("agent-3 took over from agent-1")
     for name, photograph in PHOTOGRAPHS.items():
         page.tab.set_viewport_size(photograph.size)
@@ -62,7 +62,7 @@ def outline_of(page: LivePage) -> Any:
 
 def main() -> None:
     if PROGRAM is None:
-        sys.exit("no Chromium here, so the photographs stay as they are: apt install chromium")
+        sys.exit("Chromium is not installed, so the screenshots stay as they are: apt install chromium")
     outlines = {}
     with (
         tempfile.TemporaryDirectory() as folder,

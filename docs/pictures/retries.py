@@ -1,4 +1,4 @@
-"""A task that fails: attempts, waits that grow, and a dead letter."""
+"""A failing task: attempts, growing waits, and a dead letter."""
 
 from docs.pictures.canvas import Canvas
 from docs.pictures.stage import Stage
@@ -17,8 +17,8 @@ def retries() -> Canvas:
         bars, moments = _seen(stage)
     policy = RetryPolicy()
     rule = (
-        f"{policy.base_ms / 1_000:g} s after the first failure, {policy.factor:g} times as long after each one, "
-        f"at most {policy.cap_ms / 60_000:g} min, shortened by up to {policy.jitter * 100:g} % at random"
+        f"{policy.base_ms / 1_000:g} s after the first failure, then {policy.factor:g} times the previous wait, "
+        f"at most {policy.cap_ms / 60_000:g} min, minus up to {policy.jitter * 100:g} % at random"
     )
     words = " ".join(f"At {moment.at:g} seconds, {moment.text}." for moment in moments)
     canvas = Canvas(
@@ -77,7 +77,7 @@ def _seen(stage: Stage) -> tuple[list[Bar], list[Moment]]:
             text = f"attempt {attempt}: {event.type}" + (f" ({why})" if why else "")
             if data["status"] == "queued":
                 bars.append(Bar("waits", end, end + waits, "plain", [f"{waits:.1f} s", f"{waits:.1f}"]))
-                text += f"; the next in {waits:.1f} s"
+                text += f"; next attempt in {waits:.1f} s"
             elif data["status"] == "dead":
                 dead_since, text = end, f"{text}; none left, so the task is dead"
             moments.append(Moment("runs", end, tone, text))

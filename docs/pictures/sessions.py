@@ -1,4 +1,4 @@
-"""The life of a session that is lost and resumed; and which phase may follow which, from the rules themselves."""
+"""A session that is lost and resumed; and which phases may follow each other, from the rules themselves."""
 
 import json
 from typing import get_args
@@ -13,8 +13,8 @@ TTL = 30
 BEATS = {"home": (10, 20), "work": (62, 72)}
 GROUPS: dict[str, tuple[Phase, ...]] = {
     "idle": ("idle",),
-    "at work": ("planning", "executing", "blocked"),
-    "over": ("done", "error"),
+    "active": ("planning", "executing", "blocked"),
+    "ended": ("done", "error"),
 }
 TONES: dict[Phase, str] = {
     "idle": "plain",
@@ -33,7 +33,7 @@ PLACES: dict[str, Point] = {
     "error": (780, 260),
 }
 # Left, top, width, height.
-FRAMES = {"at work": (252, 96, 326, 208), "over": (706, 96, 148, 208)}
+FRAMES = {"active": (252, 96, 326, 208), "ended": (706, 96, 148, 208)}
 ROUTES: dict[tuple[str, str], list[Point]] = {
     ("idle", "planning"): [(138, 190), (278, 146)],
     ("idle", "executing"): [(138, 210), (278, 254)],
@@ -41,10 +41,10 @@ ROUTES: dict[tuple[str, str], list[Point]] = {
     ("planning", "executing"): [(330, 162), (330, 238)],
     ("planning", "blocked"): [(382, 152), (448, 182)],
     ("executing", "blocked"): [(382, 248), (448, 218)],
-    ("at work", "idle"): [(252, 200), (138, 200)],
-    ("at work", "over"): [(578, 200), (706, 200)],
-    ("over", "idle"): [(780, 304), (780, 340), (86, 340), (86, 222)],
-    ("over", "planning"): [(760, 96), (760, 66), (330, 66), (330, 118)],
+    ("active", "idle"): [(252, 200), (138, 200)],
+    ("active", "ended"): [(578, 200), (706, 200)],
+    ("ended", "idle"): [(780, 304), (780, 340), (86, 340), (86, 222)],
+    ("ended", "planning"): [(760, 96), (760, 66), (330, 66), (330, 118)],
 }
 
 
@@ -67,7 +67,7 @@ def session_life() -> Canvas:
     canvas.heading(
         bottom + 40,
         "Its phases",
-        "arrows from a frame apply to every state in it; arrows to a frame, to all of them",
+        "an arrow from or to a frame applies to every state in it",
     )
     _draw_phases(canvas, bottom + 40)
     return canvas
@@ -92,7 +92,7 @@ def _lost_and_resumed(stage: Stage) -> tuple[list[Bar], list[Moment]]:
     texts = {
         "session_opened": "{agent} claims the session and its task",
         "session_saved": "{agent} saves a checkpoint and its state (next: chapter 4); its phase is executing",
-        "session_expired": "the TTL of {agent} has passed without a heartbeat: session and task are free",
+        "session_expired": "{agent}'s TTL has passed without a heartbeat: session and task are free",
         "session_closed": "{agent} finishes the task; the session is closed, and its context stays",
     }
     resumed = (
@@ -136,7 +136,7 @@ def _listed(phases: frozenset[Phase]) -> str:
 
 
 def arrows() -> list[tuple[str, str]]:
-    """The fewest arrows that say all that `NEXT` says: from or to a whole group if that is true of all its members."""
+    """The fewest arrows that show all of `NEXT`: from or to a whole group if that holds for all its members."""
     left = {(before, after) for before, allowed in NEXT.items() for after in allowed}
     found: list[tuple[str, str]] = []
     for source, befores in GROUPS.items():
@@ -173,7 +173,7 @@ def _draw_phases(canvas: Canvas, top: float) -> None:
 
 
 def _what_the_store_does() -> list[tuple[str, str]]:
-    """The changes that the store makes on its own, from the functions that make them."""
+    """Phase changes that the store makes, from the functions that make them."""
     begins = {phase: phase_with_task(phase) for phase in get_args(Phase)}
     stays = [phase for phase, after in begins.items() if after is None]
     (planned,) = {after for after in begins.values() if after is not None}
@@ -192,5 +192,5 @@ def _what_the_store_does() -> list[tuple[str, str]]:
         ("claim_task", f"changes it to {planned}, unless it is {' or '.join(stays)}"),
         ("release_task", f"changes it to {after_task}"),
         ("", "(a phase that the agent set to done or error stays)"),
-        ("save_state", "sets any other; an invalid change is refused"),
+        ("save_state", "makes any other change; an invalid one is refused"),
     ]

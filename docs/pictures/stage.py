@@ -1,4 +1,4 @@
-"""A real store in memory, whose time and chance are in our hands: what is drawn has happened, and happens again."""
+"""A real store in memory, with controlled time and randomness: the pictures show what it did, and are reproducible."""
 
 import random
 from datetime import UTC, datetime
@@ -19,11 +19,11 @@ START_MS = 1_800_000_000_000
 
 
 class Stage:
-    """`now` is in seconds since the curtain rose."""
+    """`now` is in seconds since the start."""
 
     def __init__(self) -> None:
         self.now = 0.0
-        rows, numbers, chance = MemoryRows(), count(1), random.Random(7)  # noqa: S311  # to be the same each time
+        rows, numbers, chance = MemoryRows(), count(1), random.Random(7)  # noqa: S311  # the same each time
         sources = Sources(lambda: f"lease-{next(numbers)}", chance.random)
         self.store = OctoStore(
             EmbeddedPort(LocalStore(lambda: MemoryBackend(rows), clock=self._clock, sources=sources))
@@ -31,7 +31,7 @@ class Stage:
         self.orchestrator = Orchestrator(self.store)
 
     def claim(self, session_id: str, agent: str, ttl: float = 120) -> tuple[TaskClaim, str, str]:
-        """The claim, its task and its lock token. There has to be a task."""
+        """The claim, its task and its lock token. Fails if there is no task."""
         claim = self.orchestrator.claim_task(session_id, agent, ttl=ttl)
         if claim.task_id is None or claim.lock_token is None:
             raise AssertionError(f"{agent} got no task at {self.now} s: {claim.status}")

@@ -14,7 +14,7 @@ PLACES: dict[str, tuple[Point, str, str]] = {
     "done": ((804, 170), "has its result", "green"),
     "dead": ((460, 350), "waits for a person", "red"),
 }
-# The line, where its label is, and how that is anchored.
+# The line, the position of its label, and the label's anchor.
 ROUTES: dict[Way, tuple[list[Point], Point, str]] = {
     ("free", "queued"): ([(132, 170), (248, 170)], (190, 160), "middle"),
     ("queued", "claimed"): ([(372, 158), (548, 158)], (460, 148), "middle"),
@@ -36,7 +36,7 @@ def task_life() -> Canvas:
     )
     canvas.heading(28, "The life of a task", "its status, and the events that change it")
     for way, types in ways.items():
-        points, (x, y), anchor = ROUTES[way]  # a missing one must be drawn
+        points, (x, y), anchor = ROUTES[way]  # if one is missing, draw it
         canvas.arrow(points)
         for number, line in enumerate(_label(way, types)):
             canvas.text(x, y + 15 * number, line, size=12, tone="quiet", anchor=anchor)
@@ -60,7 +60,7 @@ def _label(way: Way, types: list[str]) -> list[str]:
 
 
 def _ways() -> dict[Way, list[str]]:
-    """(before, after) -> the types of the events, in the order in which they happened."""
+    """(before, after) -> event types, in the order they happened."""
     ways: dict[Way, list[str]] = {}
     with Stage() as stage:
         _live(stage)
@@ -81,7 +81,7 @@ def _status_after(event: Event) -> str:
 
 
 def _live(stage: Stage) -> None:
-    """All that can happen to a task."""
+    """Everything that can happen to a task."""
     do = stage.orchestrator
 
     def run(task_id: str, outcome: Outcome | None) -> None:

@@ -1,4 +1,4 @@
-"""Who had what, when: a row for each, seconds from left to right, and numbered moments that are explained below."""
+"""Who had what, when: one row each, seconds from left to right, and numbered moments explained below."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -16,11 +16,11 @@ class Bar(NamedTuple):
     end: float
     tone: str
     labels: Sequence[str]
-    """The first that fits is drawn; the longest comes first."""
+    """The first that fits is drawn; list the longest first."""
 
 
 class Tick(NamedTuple):
-    """Something small that recurs, like a heartbeat."""
+    """A small recurring mark, like a heartbeat."""
 
     row: str
     at: float
@@ -43,7 +43,7 @@ def draw_timeline(
     moments: list[Moment],
     ticks: Sequence[Tick] = (),
 ) -> float:
-    """Draw it, and return how far down it reaches."""
+    """Draw it, and return the y of its bottom."""
     rows = list(dict.fromkeys(bar.row for bar in bars))
     scale = (WIDTH - LEFT - RIGHT) / seconds
 
@@ -74,7 +74,7 @@ def _draw_bar(canvas: Canvas, bar: Bar, left: float, right: float, middle: float
 
 
 def _number(canvas: Canvas, moments: list[Moment], middle: dict[str, float], x_of: Callable[[float], float]) -> None:
-    """On the upper edge of the row; those that would touch move to the right."""
+    """On the upper edge of the row; numbers that would touch move to the right."""
     last: dict[str, float] = {}
     for number, moment in enumerate(moments, 1):
         x = max(x_of(moment.at), last.get(moment.row, -99) + 2 * NUMBER + 1)

@@ -60,7 +60,7 @@ class Agent:
             self.save(claim, chapter, chapters)
             if claim.job_id == self.leaves_during:
                 self.hand_over(claim, chapter + 1)
-                break  # the task is no longer ours, so what we return settles nothing
+                break  # the task is no longer ours, so our return value settles nothing
         else:
             self.say(f"has finished {claim.job_id}")
         return {"chapters": chapters}

@@ -28,7 +28,7 @@ class AgentProcess:
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
     def until_it_says(self, beginning: str) -> None:
-        """Print its lines, up to the first that begins like this."""
+        """Print its lines up to the first one that starts with `beginning`."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
             print(f"  {line}", end="", flush=True)

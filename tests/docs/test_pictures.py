@@ -70,7 +70,7 @@ def test_the_arrows_between_phases_say_what_the_rules_say() -> None:
 def test_nothing_is_written_over_anything_else() -> None:
     canvas = Canvas("a picture", "of two texts")
     canvas.text(20, 20, "first")
-    with pytest.raises(ValueError, match="'second' would be written over 'first'"):
+    with pytest.raises(ValueError, match="'second' would overlap 'first'"):
         canvas.text(40, 24, "second")
     with pytest.raises(ValueError, match="beyond the edge"):
         canvas.text(860, 60, "third")
