@@ -54,7 +54,7 @@ def test_nothing_is_written_over(empty_store: str, tmp_path: Path) -> None:
     assert (copy.read_bytes(), Path(empty_store).read_bytes()) == before
 
 
-def test_what_cannot_be_restored_is_told_by_what_to_do_about_it(empty_store: str, tmp_path: Path) -> None:
+def test_a_refused_restore_says_what_to_do(empty_store: str, tmp_path: Path) -> None:
     copy, letter = tmp_path / "backup.db", tmp_path / "letter.txt"
     letter.write_text("dear ann")
     bad = run_cli("restore", "--replace", str(letter))
@@ -102,7 +102,7 @@ def test_a_backup_that_is_ended_leaves_nothing_behind(empty_store: str, tmp_path
 
 
 @pytest.mark.usefixtures("empty_store")
-def test_an_owner_is_told_that_the_store_has_gone_back_in_time(tmp_path: Path) -> None:
+def test_an_owner_learns_that_the_store_was_restored(tmp_path: Path) -> None:
     """Also one that only knows what `run` has told it."""
     older = tmp_path / "older.db"
     assert run_cli("backup", str(older)).code == 0

@@ -409,7 +409,7 @@ def told(
     return show.lines[len(AGENTS) :]
 
 
-def test_a_cause_is_told_before_its_effect() -> None:
+def test_a_cause_is_shown_before_its_effect() -> None:
     now = datetime.now(UTC)
     held = m.Held(owner="agent-2", claimed_at=now, heartbeat_at=now)
     claimed = m.Claimed(attempt=1, took_over_from=None, checkpoint=None)
@@ -427,7 +427,7 @@ def test_a_cause_is_told_before_its_effect() -> None:
     ]
 
 
-def test_what_was_said_before_the_kill_is_told_before_it() -> None:
+def test_messages_from_before_the_kill_are_shown_before_it() -> None:
     working = m.Working(step=FATAL_STEP, steps=5, note="")
     saved = m.Saved(step=FATAL_STEP, steps=5, note="", checkpoint=None)
     lines = told([("agent-1", working), ("agent-1", saved)], last_words=[m.Working(step=5, steps=5, note="")])

@@ -84,7 +84,7 @@ def test_thresholds(options: str, status: str, code: int) -> None:
 
 
 @pytest.mark.usefixtures("hour_ago")
-def test_several_are_told_as_several() -> None:
+def test_several_are_counted_in_the_plural() -> None:
     for number in range(2):
         run_cli("enqueue", "import", "--job-id", f"new-{number}")
     run_cli("cancel", "new-0")

@@ -66,7 +66,7 @@ def test_the_log_since_a_time_and_by_type(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("cli", ["server"], indirect=True)  # a file has no tokens
-def test_a_part_may_be_exported_by_whoever_may_see_no_more(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_limited_token_exports_what_it_may_see(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     cli.lease()
     limited = cli.json("token", "create", "limited", "--prefix", cli.job)["token"]
     monkeypatch.setenv("OCTOSTORE_TOKEN", limited)
@@ -142,7 +142,7 @@ def test_how_far_it_is_is_shown_on_a_terminal(cli: Cli) -> None:
 # Every event in words
 
 
-def test_every_kind_of_event_is_told() -> None:
+def test_every_event_type_has_a_sentence() -> None:
     """With nothing but what its details always have."""
     now = datetime.now(UTC)
     filled: dict[str, Any] = {"status": "free", "heartbeat_at": now, "last_progress_at": now}

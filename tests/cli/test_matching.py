@@ -81,7 +81,7 @@ def test_how_far_it_is_is_for_terminals(cli: Cli, queue: str, monkeypatch: pytes
     assert screen.getvalue() == "\r3 requeued\r\x1b[K"
 
 
-def test_what_was_done_before_a_failure_is_told(cli: Cli, capsys: pytest.CaptureFixture[str]) -> None:
+def test_jobs_changed_before_a_failure_are_reported(cli: Cli, capsys: pytest.CaptureFixture[str]) -> None:
     def fail(_store: Any, *, on_batch: Any, **_terms: Any) -> int:
         on_batch(100)
         on_batch(200)

@@ -155,7 +155,7 @@ def dead_letter(cli: Cli, queue: str, max_attempts: int = 1) -> None:
         cli.store.release_job(cli.job, cli.lease(), "failed", error=error, note="look at the disk")
 
 
-def test_a_dead_job_is_told_whole(cli: Cli, queue: str) -> None:
+def test_the_story_of_a_dead_job_is_complete(cli: Cli, queue: str) -> None:
     dead_letter(cli, queue, max_attempts=2)
     done = cli.run("dead", cli.job, "--story")
     assert (done.code, done.err) == (0, "")
@@ -181,7 +181,7 @@ def test_a_dead_job_is_told_whole(cli: Cli, queue: str) -> None:
     ]
 
 
-def test_a_drained_job_is_not_said_to_be_out_of_attempts(cli: Cli, queue: str) -> None:
+def test_a_drained_job_is_not_shown_as_out_of_attempts(cli: Cli, queue: str) -> None:
     cli.store.enqueue("import", queue=queue, job_id=cli.job)
     lease = cli.lease()
     cli.store.cancel(cli.job, reason="not needed", drain=True)
@@ -195,7 +195,7 @@ def test_a_drained_job_is_not_said_to_be_out_of_attempts(cli: Cli, queue: str) -
     ]
 
 
-def test_dead_jobs_are_told_one_by_one(cli: Cli, queue: str) -> None:
+def test_stories_of_dead_jobs_come_one_by_one(cli: Cli, queue: str) -> None:
     jobs = sorted(cli.store.enqueue("import", number, queue=queue).job_id for number in range(3))
     for job in jobs:
         cli.store.cancel(job)

@@ -54,7 +54,7 @@ def test_no_session() -> None:
     assert run_cli("sessions").out == "no open sessions\n"
 
 
-def test_one_session_is_told_whole(cli: Cli, name: str) -> None:
+def test_one_session_is_shown_in_full(cli: Cli, name: str) -> None:
     lease = with_jobs(cli, name)
     cli.store.save_session(name, lease, {"turn": 7, "next": "x" * 500}, phase="executing")
     done = cli.run("sessions", name)
@@ -79,7 +79,7 @@ def test_one_session_is_told_whole(cli: Cli, name: str) -> None:
     assert len(cli.call("events", "--session", name).out.splitlines()) == 4
 
 
-def test_only_the_last_events_of_a_session_are_told(cli: Cli, name: str) -> None:
+def test_only_the_last_events_of_a_session_are_shown(cli: Cli, name: str) -> None:
     with_jobs(cli, name, count=20)
     told = cli.call("sessions", name).out
     assert told.count(" claimed it") == 10

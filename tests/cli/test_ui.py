@@ -150,7 +150,7 @@ def test_of_several_servers_it_says_which_one_it_takes(tmp_path: Path) -> None:
         assert ui(first, "--print", "--url", first.url).err == ""
 
 
-def test_a_server_without_a_page_is_told_apart(tmp_path: Path) -> None:
+def test_a_server_without_a_page_gets_its_own_message(tmp_path: Path) -> None:
     with ServerProcess(tmp_path, "--no-ui") as server:
         done = ui(server, "--print", "--url", server.url)
     assert done.code == 64

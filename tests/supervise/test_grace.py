@@ -109,7 +109,7 @@ def test_a_second_word_does_not_make_the_grace_longer(watched: Watched) -> None:
     assert watched.is_killed_at(5)
 
 
-def test_a_lease_that_nobody_renews_is_told_first_and_then_kills(watched: Watched) -> None:
+def test_a_lease_that_is_not_renewed_stops_and_then_kills_the_command(watched: Watched) -> None:
     assert not watched.is_killed_at(8.9)
     assert watched.signals == []
     assert not watched.is_killed_at(9)

@@ -151,7 +151,7 @@ def test_a_server_that_cannot_be_reached(served: Served, tmp_path: Path) -> None
     assert [(tmp_path / job).exists() for job in starting] == [False, True, False]
 
 
-def test_what_has_ended_while_the_server_was_away_is_told_when_it_is_back(served: Served, tmp_path: Path) -> None:
+def test_a_command_that_ended_during_an_outage_is_settled_afterwards(served: Served, tmp_path: Path) -> None:
     run = served.octostore.start("run", "job", "--once", "--", "bash", "-c", UNTIL_TOLD)
     until(lambda: served.server.get("/jobs/job").json["status"] == "claimed")
     served.server.kill()

@@ -115,7 +115,7 @@ def test_the_environment_arrives_whatever_is_in_it(octostore: Octostore) -> None
 # The end of stderr
 
 
-def test_a_failure_is_told_with_the_end_of_stderr(octostore: Octostore, store: library.OctoStore) -> None:
+def test_a_failure_is_saved_with_the_end_of_stderr(octostore: Octostore, store: library.OctoStore) -> None:
     long = "import sys; sys.stderr.write('ä' * 500_000 + 'the end'); sys.exit(3)"
     commands = {
         "short": ["bash", "-c", "echo said; echo first >&2; echo 'no disk' >&2; exit 3"],

@@ -116,7 +116,7 @@ def test_a_job_that_fails_is_tried_again_until_it_is_dead_and_one_that_is_put_of
     assert (deferred.data["available_at"] - deferred.at).total_seconds() == 3_600
 
 
-def test_a_queue_that_nobody_has_ever_used_is_said_to_be_one(octostore: Octostore, store: library.OctoStore) -> None:
+def test_a_worker_says_that_its_queue_has_never_had_a_job(octostore: Octostore, store: library.OctoStore) -> None:
     said = "octostore: queue mistyped has never had a job"
     assert octostore.run("work", "mistyped", "--until-empty", "--json", "--", "true") == (
         10,
@@ -155,7 +155,7 @@ def test_a_worker_that_runs_until_it_is_stopped_reports_each_job(
     assert quiet.err == ""
 
 
-def test_a_paused_queue_is_said_to_be_one_and_goes_on_when_it_is_resumed(
+def test_a_worker_says_that_its_queue_is_paused_and_continues_when_it_is_resumed(
     octostore: Octostore, store: library.OctoStore
 ) -> None:
     store.enqueue("kind", queue="queue", job_id="job")
@@ -174,7 +174,7 @@ def test_a_file_that_is_not_there_yet_has_no_queue_that_was_used(octostore: Octo
     assert (done.code, done.err) == (10, "octostore: queue queue has never had a job\n")
 
 
-def test_a_queue_with_nothing_to_do_is_told_by_the_exit_code(octostore: Octostore, store: library.OctoStore) -> None:
+def test_the_exit_code_says_that_the_queue_was_empty(octostore: Octostore, store: library.OctoStore) -> None:
     assert octostore.run("work", "queue", "--until-empty", "--", "touch", "ran").code == 10
     enqueue(store, "job")
     deferring = ["--deferred-exit", "9", "--retry-after", FOREVER]
@@ -268,7 +268,7 @@ def test_the_second_signal_stops_commands_and_their_jobs_go_back(
     assert {store.claim_next("queue").job_id for _ in survivors} == {"one", "two"}  # at once
 
 
-def test_a_worker_that_waits_for_jobs_ends_when_it_is_told_to(octostore: Octostore, store: library.OctoStore) -> None:
+def test_a_waiting_worker_ends_on_a_signal(octostore: Octostore, store: library.OctoStore) -> None:
     enqueue(store, "job")
     work = octostore.start("work", "queue", "--quiet", "--", "echo", "done")
     until(lambda: statuses(store, "job") == ["done"])

@@ -51,7 +51,7 @@ class WorkOptions(msgspec.Struct, kw_only=True, frozen=True):
 
 
 def work(open_store: Callable[[], OctoStore], options: WorkOptions, notify: Notify) -> int:
-    """Work until a signal arrives or `client/enough.py` says so, and return the number of jobs handled.
+    """Work until a signal arrives or `client/work_limits.py` says so, and return the number of jobs handled.
 
     Call it from the main thread, before starting any other: it forks one guardian per concurrent job.
     """

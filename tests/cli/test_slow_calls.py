@@ -1,4 +1,4 @@
-"""Somebody at a terminal who waits for a store that does not answer is told so after a second; nobody else is."""
+"""A person at a terminal who waits for a store that does not answer sees why after a second; scripts see nothing."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
