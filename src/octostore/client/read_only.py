@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator
 
 from octostore.client.reader import Reader, follow_log
+from octostore.core.errors import Unreachable
 from octostore.core.events import Event
 from octostore.core.questions import A_co, ListEvents, Question
 from octostore.core.retry import RetryPolicy
@@ -20,7 +21,12 @@ def open_read_only(url: str | None) -> Reader:
 
 class ReadOnlyPort:
     def __init__(self, where: Where) -> None:
-        self._backend = where.open_backend()
+        try:
+            self._backend = where.open_backend()
+        except Unreachable as fault:
+            if fault.reason != "disk_full" or where.open_alone is None:
+                raise
+            self._backend = where.open_alone()
         self._clock = where.clock
 
     def ask(self, question: Question[A_co]) -> A_co:

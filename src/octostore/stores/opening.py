@@ -32,6 +32,8 @@ class Where(msgspec.Struct, frozen=True):
     clock: Clock
     place: str
     """For people to read."""
+    open_alone: Callable[[], Backend] | None = None
+    """Opens a file on a full disk, for reading."""
 
 
 def find_store(url: str | None) -> Where:
@@ -49,7 +51,8 @@ def find_store(url: str | None) -> Where:
             make_data_folder()
         from octostore.stores.sqlite.backend import SqliteBackend  # noqa: PLC0415
 
-        return Where(partial(SqliteBackend, path, Identity()), SystemClock(), path)
+        open_backend = partial(SqliteBackend, path, Identity())
+        return Where(open_backend, SystemClock(), path, partial(open_backend, is_alone=True))
     if scheme in {"postgresql", "postgres"} and url is not None:
         return _find_postgres(url)
     # Never the whole URL: it may contain a password.

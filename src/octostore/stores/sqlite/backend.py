@@ -26,7 +26,11 @@ LOOK_SECONDS = 0.1
 
 
 class SqliteBackend:
-    def __init__(self, path: str | os.PathLike[str], identity: Identity | None = None) -> None:
+    """`is_alone` is for reading on a full disk: see `connect`. Each read then locks the file, and unlocks it."""
+
+    def __init__(
+        self, path: str | os.PathLike[str], identity: Identity | None = None, *, is_alone: bool = False
+    ) -> None:
         self.path = os.fspath(path)
         self._identity = identity or Identity()
         self._faults = FaultsOf(self.path)
@@ -38,7 +42,8 @@ class SqliteBackend:
         self._is_marked = False
         """Whether the database file records that it depends on its -wal, as far as we know."""
         self._gate = Gate()
-        self._readers = Readers(partial(connect, self.path))
+        self._is_alone = is_alone
+        self._readers = Readers(partial(connect, self.path, is_alone=is_alone), is_good=lambda _: not is_alone)
         try:
             with self._faults:
                 self._open()
@@ -63,7 +68,7 @@ class SqliteBackend:
                     check_room(self.path)
                     raise no_store(self.path)
                 opened = OpenedFile(self.path)
-                self._readers.give_back(prepare(self.path))
+                self._readers.give_back(prepare(self.path, is_alone=self._is_alone))
                 self._opened = opened
             return self._opened
 

@@ -26,10 +26,22 @@ BUSY_TIMEOUT_MS = 10_000
 """How long to wait for other processes' transactions, which take milliseconds each, before giving up."""
 
 
-def connect(path: str | os.PathLike[str], *, create: bool = False) -> apsw.Connection:
+def connect(path: str | os.PathLike[str], *, create: bool = False, is_alone: bool = False) -> apsw.Connection:
+    """`is_alone` locks the file against other processes, and then needs no -shm, for which a full disk has no room."""
     flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
     connection = apsw.Connection(os.fspath(path), flags=flags, statementcachesize=STATEMENTS_KEPT)
+    try:
+        _configure(connection, is_alone=is_alone)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _configure(connection: apsw.Connection, *, is_alone: bool) -> None:
     set_patience(connection, BUSY_TIMEOUT_MS)
+    if is_alone:
+        connection.pragma("locking_mode", "exclusive")
     # Plans independent of values: otherwise SQLite recompiles a statement with `LIMIT ?` each time it runs, which takes
     # ten times as long as running it.
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
@@ -38,7 +50,6 @@ def connect(path: str | os.PathLike[str], *, create: bool = False) -> apsw.Conne
     connection.wal_autocheckpoint(PAGES_PER_CHECKPOINT)
     # By default, the last connection to close copies the -wal into the database and deletes it. Only some should.
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-    return connection
 
 
 def set_patience(connection: apsw.Connection, milliseconds: int) -> None:
@@ -67,22 +78,22 @@ def make(path: str) -> None:
         connection.close()  # without copying the -wal: it belongs to a faster process, and may still be marked as open
 
 
-def prepare(path: str) -> apsw.Connection:
+def prepare(path: str, *, is_alone: bool = False) -> apsw.Connection:
     """Connect to a store that is certain to be one, complete and up to date."""
     try:
-        return _prepare(path)
+        return _prepare(path, is_alone=is_alone)
     except apsw.CorruptError:
         if is_cut_off(path):
             raise moved(path, "it is shorter than it says: cut off, or without its write-ahead log (-wal)") from None
         raise
 
 
-def _prepare(path: str) -> apsw.Connection:
+def _prepare(path: str, *, is_alone: bool) -> apsw.Connection:
     if os.path.getsize(path) < HEADER_BYTES:
         # SQLite takes a file of a few bytes for an empty database, and would overwrite them.
         raise _not_a_store(path, "it is too short to be an SQLite database")
     had_wal = has_wal(path)
-    connection = connect(path)
+    connection = connect(path, is_alone=is_alone)
     try:
         _update(connection, path)
         check_whole(connection, path, had_wal=had_wal)
