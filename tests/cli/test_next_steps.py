@@ -1,4 +1,4 @@
-"""What to do next is said for every reason that a store can give, by every command and by `doctor`."""
+"""Every reason for which a store can be unreachable has its own next step, in every command and in `doctor`."""
 
 import re
 
@@ -13,7 +13,9 @@ SOURCES = ROOT / "src" / "octostore"
 REASONS = {
     reason
     for path in SOURCES.rglob("*.py")
-    for reason in re.findall(r'reason="(\w+)"', path.read_text(encoding="utf-8"))
+    for line in path.read_text(encoding="utf-8").splitlines()
+    if not line.lstrip().startswith(">>>")  # an operator's reason
+    for reason in re.findall(r'reason="(\w+)"', line)
 } | {"disk_full", "corrupt", "denied"}
 
 
