@@ -27,7 +27,7 @@ def test_each_reason_has_a_next_step_of_its_own(reason: str) -> None:
 
 def test_each_reason_is_in_the_list_of_the_guarantees() -> None:
     text = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
-    (listed,) = re.findall(r"with a `reason`:(.*?)\.\n\n  The write", text, re.DOTALL)
+    (listed,) = re.findall(r"with a `reason`:(.*?)\n- ", text, re.DOTALL)
     assert set(re.findall(r"`(\w+)`", listed)) == REASONS - {"address"}
 
 
