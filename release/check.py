@@ -71,7 +71,8 @@ def lock() -> str:
 
 def packages() -> str:
     """Builds, contents, types, extras: the tests know."""
-    return run("pytest", "-q", "-p", "no:cacheprovider", "tests/packages").rstrip().rpartition("\n")[2]
+    options = ("-q", "-p", "no:cacheprovider", "-n", "4", "--dist", "load")  # most of them wait for the network
+    return run("pytest", *options, "tests/packages").rstrip().rpartition("\n")[2]
 
 
 def metadata() -> str:
@@ -151,7 +152,7 @@ def main() -> int:
     parser.add_argument("--version", default="", help="the version that is about to be released")
     arguments = parser.parse_args()
     failures = 0
-    os.environ["FORCE_COLOR"] = ""  # what programs print is quoted
+    os.environ["NO_COLOR"] = "1"  # what programs print is quoted
     for name, check in checks(arguments.version):
         started = time.monotonic()
         try:
