@@ -12,6 +12,7 @@ import shutil
 import signal
 import sqlite3
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -25,7 +26,7 @@ from tests.support.server import ServerProcess
 
 PAGES = {
     name: ROOT / "docs" / "how-to" / f"{name}.md"
-    for name in ("backup", "cron", "github-actions", "migrations", "systemd")
+    for name in ("backup", "cron", "github-actions", "migrations", "systemd", "traces")
 }
 URL = SERVER_URLS[1]
 NewMachine = Callable[[str], Machine]
@@ -65,6 +66,24 @@ def test_a_token_for_cron_can_be_read_by_nobody_else(new_machine: NewMachine) ->
 
 def test_a_store_is_backed_up_restored_and_moved(new_machine: NewMachine) -> None:
     follow(blocks_of(PAGES["backup"]), new_machine("machine"))
+
+
+def test_a_program_and_a_worker_are_traced(new_machine: NewMachine) -> None:
+    machine = new_machine("machine")
+    program = Path(sys.executable).with_name("opentelemetry-instrument")
+    machine.script("bin/opentelemetry-instrument", f'exec {program} "$@"')
+    follow(blocks_of(PAGES["traces"], under="Turn it on"), machine)
+
+
+def test_a_command_continues_the_trace_of_its_job(new_machine: NewMachine) -> None:
+    machine = new_machine("machine")
+    (continuing,) = blocks_of(PAGES["traces"], "python")
+    tell = "    open('seen', 'w').write(format(trace.get_current_span().get_span_context().trace_id, '032x'))"
+    (machine.folder / "report.py").write_text(replaced(continuing.text, {"    ...": tell}), "utf-8")
+    trace_id = "0af7651916cd43dd8448eb211c80319c"
+    machine.do(f"TRACEPARENT=00-{trace_id}-b7ad6b7169203331-01 octostore enqueue report --queue reports")
+    machine.do("octostore work reports --until-empty -- python3 report.py")
+    assert lines_of(machine.folder / "seen") == [trace_id]
 
 
 @pytest.fixture(scope="module")

@@ -93,8 +93,8 @@ class Spans:
 class CallSpans(AbstractContextManager["CallSpans"]):
     """The spans of one call, which may carry several commands: those that enqueue share one.
 
-    `commands` are what is to be executed, with the contexts that go to the store. As a block it ends the spans of a
-    call that raises; `end` those of one that has replies.
+    Execute `commands`, which have the contexts for the store, in its block, and pass the replies to `end`. If the block
+    raises, the spans end with that error.
     """
 
     def __init__(self, spans: Spans, commands: Sequence[Command[Any]]) -> None:
@@ -117,7 +117,7 @@ class CallSpans(AbstractContextManager["CallSpans"]):
 
     def __enter__(self) -> Self:
         if len(self._parts) == 1:
-            # An instrumented HTTP client makes its span below this one, and sends its context in place of ours.
+            # An instrumented HTTP client makes its span below this one, and sends the context of that.
             part, _ = self._parts[0]
             self._current.enter_context(
                 trace.use_span(part.span, record_exception=False, set_status_on_exception=False)

@@ -67,7 +67,7 @@ class JobOwner(Reply, frozen=True, dict=True):
     """Alive, and silent for longer than that."""
     stop_requested: StopView | None = None
     traceparent: str | None = None
-    """The trace of this attempt, as whoever claimed the job named it."""
+    """The trace context of this attempt."""
 
     metadata = Decoded()
 
@@ -110,7 +110,7 @@ class AttemptView(Reply, frozen=True):
     note: str | None
     reason: str | None = None
     traceparent: str | None = None
-    """The trace of that attempt."""
+    """The trace context of that attempt."""
 
 
 class ClaimReply(Reply, frozen=True, dict=True):
@@ -210,7 +210,7 @@ class ReleaseReply(Reply, frozen=True):
     released_at: Moment
     available_at: Moment
     traceparent: str | None = None
-    """The trace of the attempt that this ended."""
+    """The trace context of the attempt that this ended."""
 
 
 class UndoReply(Reply, frozen=True):
@@ -255,7 +255,7 @@ class JobView(Reply, frozen=True, dict=True):
     previous: list[AttemptView] = []
     is_known: bool = True
     traceparent: str | None = None
-    """The trace in which it was enqueued."""
+    """The trace context in which it was enqueued."""
 
     payload = Decoded()
     result = Decoded()

@@ -1,4 +1,4 @@
-"""Where a caller is in a trace, as the W3C writes it. Jobs and attempts carry it along; no rule looks inside."""
+"""W3C trace contexts. Jobs and attempts carry them along; no rule looks inside."""
 
 import re
 
@@ -11,13 +11,13 @@ _LENGTH = len(EXAMPLE)
 
 def check_traceparent(field: str, traceparent: str) -> None:
     if not isinstance(traceparent, str) or not _is_valid(traceparent):
-        raise InvalidInput(field, f"is not a W3C traceparent of version 00, such as {EXAMPLE}")
+        raise InvalidInput(field, f"is not a W3C traceparent of version 00, for example {EXAMPLE}")
 
 
 def traceparent_from(text: str | None) -> str | None:
-    """What an HTTP header or the environment says; None for what is malformed, which the W3C says to ignore.
+    """Return the context in an HTTP header or the environment; None if it is malformed, which the W3C says to ignore.
 
-    Of a later version, those fields that ours has.
+    A later version is read as version 00.
     """
     if text is None:
         return None

@@ -59,8 +59,8 @@ class Claimed(_Live, tag="claimed"):
     note: str | None
     previous: list[AttemptView]
     max_silence: Annotated[float | None, Meta(description="Seconds.")]
-    traceparent: Annotated[str | None, Meta(description="The trace in which the job was enqueued.")]
-    attempt_traceparent: Annotated[str | None, Meta(description="The trace of this attempt.")]
+    traceparent: Annotated[str | None, Meta(description="The trace context in which the job was enqueued.")]
+    attempt_traceparent: Annotated[str | None, Meta(description="The trace context of this attempt.")]
 
 
 class HeldByOther(_Live, tag="held"):
