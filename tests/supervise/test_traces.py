@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import octostore as library
 from tests.support.processes import ROOT
@@ -24,6 +25,9 @@ trace.set_tracer_provider(provider_for(tell))
 """
 
 
+Variables = dict[str, Any]
+
+
 class Traced:
     """What a launcher does that sets up the SDK: each Python begins with it."""
 
@@ -32,7 +36,7 @@ class Traced:
         start = folder / "start"
         start.mkdir()
         (start / "sitecustomize.py").write_text(SET_UP.format(path=str(self._path)))
-        self.env = {"OCTOSTORE_TRACING": "1", "PYTHONPATH": f"{start}:{ROOT}"}
+        self.env: Variables = {"OCTOSTORE_TRACING": "1", "PYTHONPATH": f"{start}:{ROOT}"}
 
     @property
     def spans(self) -> Spans:
@@ -49,7 +53,12 @@ def test_the_command_of_run_belongs_below_its_work(
     octostore: Octostore, store: library.OctoStore, tmp_path: Path
 ) -> None:
     traced = Traced(tmp_path)
-    env = {**traced.env, "TRACEPARENT": INHERITED, "TRACESTATE": "inherited=1", "OCTOSTORE_LEASE_ID": "lease-secret"}
+    env: Variables = {
+        **traced.env,
+        "TRACEPARENT": INHERITED,
+        "TRACESTATE": "inherited=1",
+        "OCTOSTORE_LEASE_ID": "lease-secret",
+    }
     done = octostore.run("run", "job", "--metadata", '"metadata-secret"', "--", *LOOK, **env)
     assert (done.code, done.err) == (0, "")
     spans = traced.spans
@@ -80,7 +89,7 @@ def test_the_commands_of_work_belong_below_theirs(
 def test_without_tracing_it_is_where_the_job_was_enqueued(
     octostore: Octostore, store: library.OctoStore, tmp_path: Path
 ) -> None:
-    env = {"TRACEPARENT": INHERITED, "TRACESTATE": "inherited=1"}
+    env: Variables = {"TRACEPARENT": INHERITED, "TRACESTATE": "inherited=1"}
     store.enqueue("build", queue="queue", traceparent=ENQUEUED)
     assert octostore.run("work", "queue", "--until-empty", "--", *LOOK, **env).code == 0
     assert seen(tmp_path) == [ENQUEUED]

@@ -1,4 +1,4 @@
-"""A traced worker that takes a job and never finishes it. It says its spans as they end, and its lease."""
+"""A traced worker that claims a job and never finishes it. It says its spans as they end, and its lease."""
 
 import asyncio
 import sys
@@ -10,25 +10,24 @@ from tests.processes.workers.talk import say
 from tests.support.spans import provider_for
 
 PROVIDER = provider_for(lambda span: say({"span": span}))
+TTL_SECONDS = 2
 
 
-def handle(claim: octostore.HeldClaim) -> None:
-    claim.checkpoint("the checkpoint is secret")
-    claim.progress("the note is secret")
-    say({"lease": claim.lease_id, "traceparent": claim.traceparent})
-    threading.Event().wait()
-
-
-async def handle_async(claim: octostore.AsyncHeldClaim) -> None:
-    await claim.checkpoint("the checkpoint is secret")
-    await claim.progress("the note is secret")
-    say({"lease": claim.lease_id, "traceparent": claim.traceparent})
-    await asyncio.Event().wait()
+def work(url: str, options: dict[str, Any]) -> None:
+    with octostore.connect(url, **options) as store, store.keep(store.claim_next("q", ttl=TTL_SECONDS)) as claim:
+        claim.checkpoint("the checkpoint is secret")
+        claim.progress("the note is secret")
+        say({"lease": claim.lease_id, "traceparent": claim.traceparent})
+        threading.Event().wait()
 
 
 async def work_async(url: str, options: dict[str, Any]) -> None:
     async with await octostore.connect_async(url, **options) as store:
-        await store.work("q", handle_async, ttl=1)
+        async with store.keep(await store.claim_next("q", ttl=TTL_SECONDS)) as claim:
+            await claim.checkpoint("the checkpoint is secret")
+            await claim.progress("the note is secret")
+            say({"lease": claim.lease_id, "traceparent": claim.traceparent})
+            await asyncio.Event().wait()
 
 
 if __name__ == "__main__":
@@ -37,5 +36,4 @@ if __name__ == "__main__":
     if client == "async":
         asyncio.run(work_async(url, options))
     else:
-        with octostore.connect(url, **options) as store:  # type: ignore[arg-type]  # each is what it is
-            store.work("q", handle, ttl=1)
+        work(url, options)
