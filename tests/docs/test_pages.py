@@ -26,6 +26,7 @@ ELSEWHERE = {
     "how-to/postgres.md": "test_postgres_page.py",
     "how-to/server.md": "../server/test_curl_lines.py",
     "how-to/tls-and-proxies.md": "test_tls_page.py",
+    "how-to/traces.md": "test_how_tos.py",
     "how-to/upgrading.md": "test_upgrading_page.py",
     "quickstart.md": "test_tutorial.py",
     "decisions/0018-restoring-a-backup.md": "../postgres/test_restore.py",

@@ -22,12 +22,12 @@ def work(url: str, options: dict[str, Any]) -> None:
 
 
 async def work_async(url: str, options: dict[str, Any]) -> None:
-    async with await octostore.connect_async(url, **options) as store:
-        async with store.keep(await store.claim_next("q", ttl=TTL_SECONDS)) as claim:
-            await claim.checkpoint("the checkpoint is secret")
-            await claim.progress("the note is secret")
-            say({"lease": claim.lease_id, "traceparent": claim.traceparent})
-            await asyncio.Event().wait()
+    store = await octostore.connect_async(url, **options)
+    async with store, store.keep(await store.claim_next("q", ttl=TTL_SECONDS)) as claim:
+        await claim.checkpoint("the checkpoint is secret")
+        await claim.progress("the note is secret")
+        say({"lease": claim.lease_id, "traceparent": claim.traceparent})
+        await asyncio.Event().wait()
 
 
 if __name__ == "__main__":
