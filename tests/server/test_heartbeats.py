@@ -172,7 +172,7 @@ def test_nothing_is_read_while_nobody_wants_it() -> None:
 
 def test_streams_that_come_and_go_do_not_make_it_read_more_often() -> None:
     async def test(setting: Setting) -> None:
-        pulse = HeartbeatFeed(setting.store, setting.pulse.feed, 3_600)
+        pulse = HeartbeatFeed(setting.store, setting.pulse.log_feed, 3_600)
         has_begun, may_end = asyncio.Event(), threading.Event()
         loop = asyncio.get_running_loop()
         setting.place.on_reading = lambda: (loop.call_soon_threadsafe(has_begun.set), may_end.wait(PATIENCE_SECONDS))

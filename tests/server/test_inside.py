@@ -190,7 +190,7 @@ def test_a_login_ends_after_a_week_and_its_link_after_a_minute(monkeypatch: pyte
         clock.time = lambda: now + 7 * 86_400
         assert not await door.is_current(request, principal), "though the token is still valid"
         with pytest.raises(Refusal):
-            door.known(request)
+            door.cached_principal(request)
 
     at_the_door(test)
 
@@ -273,7 +273,7 @@ def test_known_tokens_are_not_looked_up_again_and_not_without_number(monkeypatch
         assert len(looked_up) == 3
         for token in tokens:
             assert await is_let_in(door, token)
-            assert len(door._known) <= 3
+            assert len(door._cache) <= 3
 
     at_the_door(test)
 
@@ -504,7 +504,7 @@ def test_after_a_gap_nothing_from_before_it_is_served_as_if_there_were_none() ->
         await until(lambda: feed.last_seq == 3)
         line = feed.after(2)
         assert line is not None
-        feed._hear([msgspec.structs.replace(line[0].entry, seq=5)])
+        feed._on_commit([msgspec.structs.replace(line[0].entry, seq=5)])
         await until(lambda: feed.last_seq == 5)
         assert feed.after(2) is None
         feed.stop()

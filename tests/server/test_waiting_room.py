@@ -102,10 +102,10 @@ async def test_those_in_line_whose_token_is_over_are_told_at_once(room: Room) ->
     first = await room.client(claim("the first in line"))
     theirs = [await room.client(by_token(f"r{n}")) for n in range(3)]
     room.place.stall_after(0)
-    room.waiting.try_again({TOKEN.token_id})
+    room.waiting.recheck_tokens({TOKEN.token_id})
     await room.stalled()  # while they are being tried
     revoking = room.store.submit([RevokeToken(token_id=TOKEN.token_id)])
-    room.waiting.try_again({TOKEN.token_id})
+    room.waiting.recheck_tokens({TOKEN.token_id})
     room.place.go_on()
     await revoking
     for client in theirs:

@@ -37,10 +37,10 @@ def test_those_who_cause_it_are_told_apart_and_beyond_a_limit_counted_together(
     throttled = ThrottledLog(lambda: now[0])
     for _ in range(2):
         for who in "abcdef":
-            throttled.warning("refused", who, who=who)
+            throttled.warning("refused", who, source=who)
     assert caplog.messages == ["a", "b", "c", "d"]
     now[0] += MINUTE_SECONDS
-    throttled.warning("refused", "g", who="g")
+    throttled.warning("refused", "g", source="g")
     throttled.warning("refused", "the rest")
     assert caplog.messages[4:] == ["g", "the rest"]
 

@@ -174,18 +174,19 @@ class Asking:
 
     def ask(self, at_once: int, how: str = "new") -> None:
         on_their_way = [
-            ClaimJob(job_id="j", owner="w", principal="ann", max_claims=self.spaced.next("ann")) for _ in range(at_once)
+            ClaimJob(job_id="j", owner="w", principal="ann", max_claims=self.spaced.limit_for_next("ann"))
+            for _ in range(at_once)
         ]
         for command in on_their_way:
             self.checked += command.max_claims is not None
             if how != "new":
                 reply = ClaimReply("held", "j") if how == "held" else ClaimReply("claimed", "j", replayed=True)
-                self.spaced.hear(command, reply)
+                self.spaced.on_reply(command, reply)
             elif command.max_claims is not None and self.held >= command.max_claims:
-                self.spaced.refused("ann")
+                self.spaced.on_refused("ann")
             else:
                 self.held += 1
-                self.spaced.hear(command, ClaimReply("claimed", "j"))
+                self.spaced.on_reply(command, ClaimReply("claimed", "j"))
 
 
 ASKED = st.tuples(st.integers(1, 300), st.sampled_from(["new", "new", "held", "replayed"]))
@@ -212,4 +213,4 @@ def test_a_low_limit_is_checked_each_time_and_a_high_one_seldom() -> None:
         high.ask(1, "held")  # and takes no room
     assert low.checked == 303
     assert high.checked <= 6
-    assert high.spaced.next("bob") == 10_000
+    assert high.spaced.limit_for_next("bob") == 10_000

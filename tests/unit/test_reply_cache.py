@@ -33,7 +33,7 @@ def test_each_key_has_an_answer_of_its_own_until_it_is_too_old() -> None:
         assert [await source.recent(key) for key in ("a", "b", "a", "b")] == [1, 2, 1, 2]
         source.recent.seconds = -1
         assert await source.recent("a") == 3
-        assert len(source.recent._asked) == 1, "what is too old is not kept"
+        assert len(source.recent._fetches) == 1, "what is too old is not kept"
 
     asyncio.run(run())
 

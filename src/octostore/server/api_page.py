@@ -1,4 +1,4 @@
-"""The API page: the table of routes for people. One plain page that needs no script and no internet."""
+"""The API page: every route, for people. A single page without scripts or external resources."""
 
 import json
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ def render_page(routes: list[Route], document: dict[str, Any]) -> str:
     parts = "".join(
         f'<h2 id="about-{escape(tag)}">{_text(title)}</h2><p>{_text(text[1:2].upper() + text[2:])}</p>'
         f"{''.join(map(page.section, by_tag[tag]))}"
-        for tag, (title, _, text) in ((tag, told.partition(":")) for tag, told in tags.items())
+        for tag, (title, _, text) in ((tag, description.partition(":")) for tag, description in tags.items())
     )
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
@@ -46,9 +46,9 @@ def render_page(routes: list[Route], document: dict[str, Any]) -> str:
 <li><a href="openapi.json">openapi.json</a></li></ul></nav>
 <main id="top"><h1>OctoStore API <small>{escape(__version__)}</small></h1>
 <p>{escape(SUMMARY)}</p>
-<p>Calls take and give JSON. All but a few need <code>Authorization: Bearer TOKEN</code>; the first token is in the file
-that the server named when it started. Times are RFC 3339 in UTC. The examples work in a shell that knows where the
-server is and a token:</p>
+<p>Calls send and return JSON. Nearly all need <code>Authorization: Bearer TOKEN</code>; at startup, the server prints
+the path of the file with its first token. Times are RFC 3339 in UTC. To run the examples, set these variables in your
+shell:</p>
 <pre tabindex="0">export OCTOSTORE_URL=http://127.0.0.1:3000 OCTOSTORE_TOKEN=octo_...</pre>
 {parts}{_errors(routes)}{page.types()}</main></body></html>
 """
@@ -73,7 +73,7 @@ class _Page:
             f'<section id="{operation["operationId"]}"><h3>{_method(route)} <code>{escape(route.path)}</code></h3>'
             f"<p><b>{_text(route.summary)}.</b> {_text(operation['description'])}</p>"
             f"{self._parameters(operation)}{self._body(operation)}"
-            f"{_example(route)}{self._answers(operation)}{_refused(route)}</section>"
+            f"{_example(route)}{self._responses(operation)}{_errors_of(route)}</section>"
         )
 
     def _parameters(self, operation: dict[str, Any]) -> str:
@@ -103,20 +103,20 @@ class _Page:
         ]
         return _table("Body", rows)
 
-    def _answers(self, operation: dict[str, Any]) -> str:
+    def _responses(self, operation: dict[str, Any]) -> str:
         found = []
         for status, response in operation["responses"].items():
             if status not in OK and JSON not in response.get("content", {}):
                 continue
             for kind, content in response.get("content", {"": {}}).items():
-                found.append(self._answer(status, kind, content))
+                found.append(self._response(status, kind, content))
         return f"<h4>Response</h4>{''.join(found)}"
 
-    def _answer(self, status: str, kind: str, content: dict[str, Any]) -> str:
-        said = f" {self._type(content['schema'])}" if kind == JSON else f" <code>{escape(kind)}</code>" if kind else ""
+    def _response(self, status: str, kind: str, content: dict[str, Any]) -> str:
+        shown = f" {self._type(content['schema'])}" if kind == JSON else f" <code>{escape(kind)}</code>" if kind else ""
         if kind == EVENTS:
-            said += f", each with a {self._type(content['x-event-data'])}"
-        head = f"<p><b>{status}</b>{said}</p>"
+            shown += f", each event with a {self._type(content['x-event-data'])} as its data"
+        head = f"<p><b>{status}</b>{shown}</p>"
         if "example" in content:
             return head + _shown(content["example"])
         examples = list(content.get("examples", {}).items())
@@ -134,17 +134,17 @@ class _Page:
             if "requestBody" in operation
         }
         shown = "".join(self._type_section(name) for name in sorted(self._types) if name not in bodies)
-        return f'<h2 id="types">Types</h2><p>What answers are made of.</p>{shown}'
+        return f'<h2 id="types">Types</h2><p>The objects in responses.</p>{shown}'
 
     def _type_section(self, name: str) -> str:
         schema = self._types[name]
         rows = [
             (
                 f"<code>{escape(field)}</code>",
-                self._type(told),
-                ("" if field in schema["required"] else _quiet("Not always. ")) + _text(_described(told)),
+                self._type(inner),
+                ("" if field in schema["required"] else _quiet("Optional. ")) + _text(_described(inner)),
             )
-            for field, told in schema["properties"].items()
+            for field, inner in schema["properties"].items()
         ]
         text = _text(schema.get("description", ""))
         table = _table("", rows, ("field", "type", "meaning"))
@@ -170,7 +170,7 @@ class _Page:
 def _bounds(schema: dict[str, Any]) -> str:
     if "minimum" in schema:
         return f", {schema['minimum']:,} to {schema['maximum']:,}"
-    if "maxLength" in schema:  # which the schema has in characters, because it cannot say bytes
+    if "maxLength" in schema:  # in characters there, because JSON Schema cannot count bytes
         return f", up to {schema['maxLength']:,} bytes"
     return f", {escape(schema['format'].upper())}" if "format" in schema else ""
 
@@ -188,7 +188,7 @@ def _described(schema: dict[str, Any]) -> str:
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """A field that has a default is left out more often than it is null."""
+    """A field with a default is usually left out, so do not mention null."""
     options = [option for option in schema.get("anyOf", []) if option != {"type": "null"}]
     return {"anyOf": options} if options and "default" in schema else schema
 
@@ -208,14 +208,18 @@ def _example(route: Route) -> str:
     return f"<h4>Try it</h4>{hint}{shown}"
 
 
-def _refused(route: Route) -> str:
+def _errors_of(route: Route) -> str:
     found = [
         f"<b>{status}</b> {', '.join(_code_link(code) for code in own)}"
         for status, codes in sorted(error_codes(route).items())
         if (own := [code for code in codes if code not in GENERAL])
     ]
-    particular = f"{'; '.join(found)}; and what" if found else "What"
-    return f'<h4>Errors</h4><p>{particular} <a href="#errors">any call</a> can get.</p>'
+    general = '<a href="#errors">general errors</a>'
+    return (
+        f"<h4>Errors</h4><p>{'; '.join(found)}; and the {general}.</p>"
+        if found
+        else f"<h4>Errors</h4><p>The {general}.</p>"
+    )
 
 
 def _quiet(text: str) -> str:
@@ -243,9 +247,9 @@ def _errors(routes: list[Route]) -> str:
     ]
     return (
         '<h2 id="errors">Errors</h2><p>Every error is a <a href="#type-Failure">Failure</a>: <code>code</code> is a '
-        "stable word, <code>error</code> says what happened, <code>details</code> what can be done about it. With "
-        '<code>Accept: application/problem+json</code> it is a <a href="#type-Problem">Problem</a>. Its '
-        "<code>request_id</code> is also in the header <code>X-Request-Id</code> of every answer.</p>"
+        "stable name, <code>error</code> says what happened, <code>details</code> says what to do about it. With "
+        '<code>Accept: application/problem+json</code> it is a <a href="#type-Problem">Problem</a>. Every response '
+        "also has its <code>request_id</code> in the <code>X-Request-Id</code> header.</p>"
         f"{_table('', rows, ('code', 'status', 'meaning', 'what to do'))}"
     )
 
@@ -272,6 +276,6 @@ def _name(schema: dict[str, Any]) -> str:
 
 
 def _text(text: str) -> str:
-    """Backquotes as code."""
+    """Escape, and turn backquotes into code."""
     parts = escape(text).split("`")
     return "".join(f"<code>{part}</code>" if number % 2 else part for number, part in enumerate(parts))

@@ -1,4 +1,4 @@
-"""The application: one way in for every request, from the first check to the last header."""
+"""The application: handles every request, from the first check to the response."""
 
 import logging
 import time
@@ -17,7 +17,7 @@ from octostore.server.http import ClientDisconnected, Request, Response, Streami
 from octostore.server.log import log, log_event
 from octostore.server.principals import Principal
 from octostore.server.refusals import refusal_for, retry_after, too_fast
-from octostore.server.router import Route, decoded
+from octostore.server.router import Route, decode_param
 from octostore.server.routes import ROUTES, build_router
 from octostore.server.services import Services
 from octostore.server.shapes import locate_problem, shape_error
@@ -25,14 +25,14 @@ from octostore.wire.bodies import Shape, convert_whole_floats, split_lists
 from octostore.wire.failures import Failure, Problem
 
 PROBLEM_JSON = b"application/problem+json"
-CLIENT_GONE = 499  # as others call it
+CLIENT_CLOSED_REQUEST = 499  # nginx's status for it
 UNAUTHORIZED = 401
 SERVER_ERROR = 500
 MAX_PATH_LOGGED = 500
 
 Waiting: TypeAlias = Coroutine[Any, Any, Any]
 Outcome: TypeAlias = Response | Waiting | None
-"""None where the store has been asked, and will call back."""
+"""None if the command was submitted, and the store will call back."""
 
 ANYBODY = Principal(name="anybody", scopes=frozenset())
 
@@ -48,14 +48,14 @@ class App:
         services.routes = {route.operation: route for route in ROUTES}
 
     def answer(self, request: Request) -> Waiting | None:
-        """Plain calls until there is something to wait for. If that is the store, it calls back.
+        """Use plain calls until there is something to wait for; the store calls back.
 
-        A task, a future and their turns in the loop would cost as much as all that is done here.
+        A task and a future for each request would cost as much as all the rest.
         """
         request.began_at = time.perf_counter()
         try:
             outcome = self._begin(request)
-        except Exception as error:  # noqa: BLE001  # here and below: whatever it is, it is answered
+        except Exception as error:  # noqa: BLE001  # here and below: every exception becomes a response
             self._end(request, error)
             return None
         if isinstance(outcome, Response):
@@ -74,17 +74,17 @@ class App:
         if route.is_page:
             self._guard.check_page(request)
         if "%" in request.raw_path:
-            params = {name: decoded(name, value) for name, value in params.items()}
+            params = {name: decode_param(name, value) for name, value in params.items()}
         if route.has_deadline:
-            request.until = self.services.attention.deadline_of(request)
-        principal = ANYBODY if route.is_public else self.services.auth.known(request)
+            request.until = self.services.standstill.deadline_of(request)
+        principal = ANYBODY if route.is_public else self.services.auth.cached_principal(request)
         if principal is None or not request.is_received:
             return self._read(request, route, params, principal)
         call = self._let_in(Call(route, params, request, principal, self.services))
         return self._handle(call, request.complete_body(self._limits[route.is_batch]))
 
     def _strip(self, request: Request) -> Response | None:
-        """Take away the base path, unless a proxy has; to the page without its last slash, say where it is."""
+        """Remove the base path, unless a proxy did. Redirect a request for the page without its final slash."""
         if request.raw_path.startswith(f"{self._base_path}/"):
             request.raw_path = request.raw_path[len(self._base_path) :]
         elif request.raw_path == self._base_path:
@@ -93,7 +93,7 @@ class App:
         return None
 
     async def _read(self, request: Request, route: Route, params: dict[str, str], principal: Principal | None) -> Any:
-        """The rest of a body is not read before its token is checked."""
+        """Check the token before reading the rest of the body."""
         principal = principal or await self.services.auth.principal(request)
         call = self._let_in(Call(route, params, request, principal, self.services))
         outcome = self._handle(call, await request.body(self._limits[route.is_batch]))
@@ -121,7 +121,7 @@ class App:
         if wait:
             return wait_and_respond(call, wait)
         command = route.prepare(call)
-        self.services.store.ask_for([command], _Told(call, command, self._end))
+        self.services.store.ask_for([command], _OnReply(call, command, self._end))
         return None
 
     async def _wait(self, request: Request, waiting: Waiting) -> None:
@@ -155,10 +155,10 @@ class App:
 
     def _refuse(self, request: Request, error: Exception) -> int:
         if isinstance(error, ClientDisconnected):
-            return CLIENT_GONE
+            return CLIENT_CLOSED_REQUEST
         note_error(self.services, request.principal, error)
         if request.route is not None and request.route.translate is not None and isinstance(error, OctoStoreError):
-            error = request.route.translate(error)  # existing lock clients know other words for some errors
+            error = request.route.translate(error)  # lock clients expect other codes
         refusal = refusal_for(error)
         if refusal.status == SERVER_ERROR:
             log.error("%s %s failed", request.id, request.method, exc_info=error, extra={"event": "internal_error"})
@@ -171,14 +171,14 @@ class App:
         if PROBLEM_JSON in request.headers.get(b"accept", b"").lower():
             answer = Response(_problem(refusal.status, failure), refusal.status, PROBLEM_JSON, headers)
         if request.has_begun:
-            request.abort()  # a part of another answer is on its way
+            request.abort()  # part of a response has been sent
         else:
             request.send(answer)
         return refusal.status
 
 
-class _Told(msgspec.Struct):
-    """Waits for the reply to a command, as a future would, and answers."""
+class _OnReply(msgspec.Struct):
+    """Receives the reply to a command as a future would, and sends the response."""
 
     call: Call
     command: AnyCommand
@@ -199,7 +199,7 @@ class _Told(msgspec.Struct):
 
 
 def _log_access(request: Request, status: int, seconds: float) -> None:
-    """Without the query, which may hold what others should not see."""
+    """Leave out the query, which may contain sensitive text."""
     log_event(
         logging.INFO,
         "request",
@@ -216,9 +216,9 @@ def _log_access(request: Request, status: int, seconds: float) -> None:
 
 
 def _problem(status: int, failure: Failure) -> dict[str, Any]:
-    told: dict[str, Any] = msgspec.to_builtins(failure)
-    if "status" in told:  # a job's would be taken for the HTTP status here
-        told["job_status"] = told.pop("status")
+    fields: dict[str, Any] = msgspec.to_builtins(failure)
+    if "status" in fields:  # a job's status, which would look like the HTTP status here
+        fields["job_status"] = fields.pop("status")
     problem = Problem(
         type=f"urn:octostore:error:{failure.code}",
         title=failure.error,
@@ -228,7 +228,7 @@ def _problem(status: int, failure: Failure) -> dict[str, Any]:
         code=failure.code,
         request_id=failure.request_id,
     )
-    return told | msgspec.structs.asdict(problem)
+    return fields | msgspec.structs.asdict(problem)
 
 
 def _read_body(body: bytes, kind: type[Shape]) -> Any:

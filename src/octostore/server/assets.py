@@ -1,4 +1,4 @@
-"""What browsers load for the pages. It is part of the package, and its address changes whenever any of it does."""
+"""The files browsers load. They are part of the package, and their URL changes whenever any of them does."""
 
 import gzip
 import hashlib
@@ -41,19 +41,19 @@ class Asset:
 
 
 class Assets:
-    """`folder` is where they are, as paths that are relative to the page; `shell` is the page itself."""
+    """`folder` is their path relative to the page; `shell` is the page itself."""
 
     def __init__(self, contents: dict[str, bytes]) -> None:
         digest = hashlib.sha256()
         for name, content in sorted(contents.items()):
             digest.update(b"%s\0%d\0%s" % (name.encode(), len(content), content))
         self.folder = f"ui/{digest.hexdigest()[:DIGEST_CHARACTERS]}"
-        # All at once: a browser that has to find out what a module imports asks for one after the other.
+        # Preload all modules: otherwise a browser discovers imports, and so requests, one after the other.
         modules = "\n".join(f'<link rel="modulepreload" href="{{assets}}/{name}">' for name in _scripts(contents))
         shell = contents[SHELL].decode().replace("{modules}", modules).replace("{assets}", self.folder)
         self.shell = shell.encode()
         self.by_path = {f"/{self.folder}/{name}": Asset(name, contents[name]) for name in contents if name != SHELL}
-        """By the path of a request."""
+        """By request path."""
 
 
 @cache

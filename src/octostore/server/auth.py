@@ -1,4 +1,4 @@
-"""Tokens at the door: from the store, or set from outside."""
+"""Authentication: tokens from the store, or from a tokens file."""
 
 import hashlib
 from collections.abc import Iterable
@@ -35,27 +35,28 @@ from octostore.wire.token_files import (
 from octostore.wire.tokens import check_token, is_well_formed, new_token, token_digest
 
 FAILURES_PER_SECOND = 20
-"""How many wrong tokens somebody may try before they are told to go slower. Good ones are let in all the same."""
+"""How many wrong tokens an address may send before it is rate-limited. Valid tokens still work."""
 CACHED_TOKENS = 10_000
 ALL_SCOPES: tuple[Scope, ...] = get_args(Scope)
 CHANGES = {"token_rotated", "token_revoked"}
-"""What can end a token, besides time and a backup that is restored."""
+"""Events that invalidate a token. Expiry and a restored backup do so as well."""
 
 
 class Auth:
     def __init__(self, store: ServedStore, static: dict[bytes, Principal], logins: Logins) -> None:
         self._static = static
         self._logins = logins
-        self._known: dict[bytes, Principal] = {}
+        self._cache: dict[bytes, Principal] = {}
+        """By the digest of the token."""
         self._digests: dict[str, bytes] = {}
-        """By which each token is known."""
+        """The digest of each cached token, by token id."""
         self._lookups = TokenLookups(store)
         self._changes = 0
         self._failures = RateLimiter(FAILURES_PER_SECOND)
 
     async def principal(self, request: Request) -> Principal:
-        """Who sent the request; raises a refusal."""
-        principal = self.known(request)
+        """Who sent the request. Raises a refusal."""
+        principal = self.cached_principal(request)
         if principal is not None:
             return principal
         digest, ends_at_ms = self.read_credentials(request)
@@ -63,75 +64,75 @@ class Auth:
             check_token_format(request, _bearer_token(request).decode("latin-1"))
         return _until(request, await self._find(request, digest), ends_at_ms)
 
-    def known(self, request: Request) -> Principal | None:
-        """The same without asking the store; None if it has to be asked."""
+    def cached_principal(self, request: Request) -> Principal | None:
+        """Who sent the request, without asking the store; None if the token is not cached. Raises a refusal."""
         digest, ends_at_ms = self.read_credentials(request)
-        principal = self._static.get(digest) or self._known.get(digest)
+        principal = self._static.get(digest) or self._cache.get(digest)
         if principal is None or (principal.expires_at_ms is None and ends_at_ms is None):
             return principal
         return _until(request, principal, ends_at_ms)
 
     def read_credentials(self, request: Request) -> tuple[bytes, int | None]:
-        """The digest of its token, and when the login of its page ends; raises a refusal.
+        """Return the digest of its token, and when its login ends if it comes from the live page. Raises a refusal.
 
-        The page has a cookie and all others have `Authorization`. Where one counts, the other is not even looked at.
+        The page sends a cookie, everyone else `Authorization`. Where one counts, the other is ignored.
         """
         if request.route is not None and request.route.is_page:
             return self._logins.read_login(request)
         return hashlib.sha256(_bearer_token(request)).digest(), None
 
     async def find_principal(self, request: Request, digest: bytes) -> Principal:
-        """Whose token that is; raises a refusal if it is not valid."""
-        principal = self._static.get(digest) or self._known.get(digest) or await self._find(request, digest)
+        """Whose token this is. Raises a refusal if it is not valid."""
+        principal = self._static.get(digest) or self._cache.get(digest) or await self._find(request, digest)
         return _until(request, principal, None)
 
     def slow_down(self, request: Request, refusal: Refusal) -> Refusal:
-        """For those who may be guessing: what to answer, once they have done so too often."""
+        """Count a failure, and return `refusal`, or a rate limit if the address may be guessing."""
         pause_ms = self._failures.take(client_network(request.client_address))
         return too_fast(pause_ms) if pause_ms else refusal
 
     async def is_current(self, request: Request, principal: Principal) -> bool:
-        """Whether what was let in would still be let in: streams outlive the moment they were opened in."""
+        """Whether the request would still be let in: streams and waiting claims can outlive their token."""
         changes = self._changes
-        if request.token_changes_seen == changes and not principal.is_over:
-            return True  # nothing has happened to any token since
+        if request.token_changes_seen == changes and not principal.has_expired:
+            return True  # no token has changed since
         try:
             is_current = await self.principal(request) == principal
         except Refusal:
             return False
         except OctoStoreError:
-            return True  # nothing is known now; it is asked again the next time
+            return True  # the store is unavailable; the next call asks again
         request.token_changes_seen = changes
         return is_current
 
     def forget(self, token_ids: Iterable[str]) -> None:
-        """Something has happened to these tokens, here or in another process."""
+        """These tokens have changed, here or in another process."""
         for token_id in token_ids:
-            self._known.pop(self._digests.pop(token_id, b""), None)
+            self._cache.pop(self._digests.pop(token_id, b""), None)
         self._changes += 1
 
     def forget_all(self) -> None:
-        self._known.clear()
+        self._cache.clear()
         self._digests.clear()
         self._changes += 1
 
     async def _find(self, request: Request, digest: bytes) -> Principal:
         changes = self._changes
         view = await self._lookups.find(digest)
-        if (
-            changes != self._changes
-        ):  # it may be over by now. Once more is enough: others may change theirs all the time
+        if changes != self._changes:
+            # The token may have been revoked meanwhile. Look once more, and not until nothing changes: other tokens may
+            # change all the time.
             changes = self._changes
             view = await self._lookups.find(digest)
         if view is None:
-            raise self.slow_down(request, refused(request, "unknown"))
+            raise self.slow_down(request, log_refusal(request, "unknown"))
         if view.revoked_at is not None:
-            raise refused(request, "revoked", view.name, view.token_id)
+            raise log_refusal(request, "revoked", view.name, view.token_id)
         principal = principal_of(view, digest)
-        if changes == self._changes:  # or nobody might say again that it is over
-            if len(self._known) >= CACHED_TOKENS:
+        if changes == self._changes:  # otherwise we may have missed the event that invalidates it
+            if len(self._cache) >= CACHED_TOKENS:
                 self.forget_all()
-            self._known[digest], self._digests[view.token_id] = principal, digest
+            self._cache[digest], self._digests[view.token_id] = principal, digest
         return principal
 
 
@@ -146,25 +147,25 @@ def _bearer_token(request: Request) -> bytes:
         raise no_token()
     kind, _, token = header.partition(b" ")
     if kind.lower() != b"bearer":
-        raise refused(request, "malformed")
+        raise log_refusal(request, "malformed")
     return token.strip()
 
 
 def check_token_format(request: Request, token: str) -> None:
     if not is_well_formed(token):
-        raise refused(request, "malformed")
+        raise log_refusal(request, "malformed")
 
 
 def _until(request: Request, principal: Principal, ends_at_ms: int | None) -> Principal:
-    """The same, but only until then."""
-    if principal.is_over:
-        raise refused(request, "expired", principal.name, principal.token_id)
+    """Limit `principal` to the time of the login. Raises a refusal if it has expired."""
+    if principal.has_expired:
+        raise log_refusal(request, "expired", principal.name, principal.token_id)
     if ends_at_ms is None or (principal.expires_at_ms is not None and principal.expires_at_ms <= ends_at_ms):
         return principal
     return msgspec.structs.replace(principal, expires_at_ms=ends_at_ms)
 
 
-def refused(
+def log_refusal(
     request: Request,
     reason: str,
     principal: str | None = None,
@@ -172,12 +173,12 @@ def refused(
     *,
     refusal: Refusal | None = None,
 ) -> Refusal:
-    """What to answer, by default that the token is not valid. The log says why."""
+    """Log why a token was refused, and return the refusal, which by default does not say why."""
     address = request.client_address
     throttled.warning(
         "token_refused",
         "a token was refused",
-        who=token_id or client_network(address),
+        source=token_id or client_network(address),
         reason=reason,
         principal=principal,
         token_id=token_id,
@@ -187,13 +188,13 @@ def refused(
 
 
 async def ensure_admin_token(store: ServedStore, path: Path) -> None:
-    """A token for whoever owns the file at `path`: the one in it if it is good here, else a new one."""
+    """Make sure that the file at `path` contains a valid admin token."""
     earlier = path.with_name(OWN_TOKEN_LINK)
-    if await _is_good(store, path):
+    if await _has_valid_token(store, path):
         return
-    if await _is_good(store, earlier):
+    if await _has_valid_token(store, earlier):
         earlier.replace(path)
-        link_token_file(earlier, path)  # for those who know it by that name
+        link_token_file(earlier, path)  # for scripts that use the old name
         return
     token = new_token()
     await store.execute(
@@ -204,7 +205,7 @@ async def ensure_admin_token(store: ServedStore, path: Path) -> None:
     write_token_file(path, token)
 
 
-async def _is_good(store: ServedStore, path: Path) -> bool:
+async def _has_valid_token(store: ServedStore, path: Path) -> bool:
     view = await _token_in_file(store, path)
     return view is not None and view.revoked_at is None
 
@@ -222,7 +223,7 @@ async def _token_in_file(store: ServedStore, path: Path) -> TokenView | None:
 async def rotate(
     store: ServedStore, principal: Principal, digest: bytes | None, admin_file: Path
 ) -> tuple[TokenView, str | None]:
-    """The token, and its new secret, or None where the caller has made that."""
+    """Return the token and its new secret, or None if the caller made the secret."""
     if principal.token_id is None:
         raise Conflict("this token comes from the server's tokens file; change it there")
     token = new_token() if digest is None else None
@@ -240,7 +241,7 @@ async def rotate(
 
 
 async def _is_in_file(store: ServedStore, path: Path, principal: Principal) -> bool:
-    """Whether this is the token that clients on this machine find by themselves."""
+    """Whether this is the token that clients on this machine find without being configured."""
     try:
         view = await _token_in_file(store, path)
     except InvalidInput:
@@ -249,7 +250,7 @@ async def _is_in_file(store: ServedStore, path: Path, principal: Principal) -> b
 
 
 def read_static_tokens(path: Path) -> dict[bytes, Principal]:
-    """`NAME SCOPES TOKEN [PREFIX]` on each line, scopes with commas; `#` begins a comment."""
+    """Read lines of `NAME SCOPES TOKEN [PREFIX]`, with scopes separated by commas; `#` begins a comment."""
     principals = {}
     try:
         text = read_token_file(path, "the tokens file")
@@ -261,7 +262,7 @@ def read_static_tokens(path: Path) -> dict[bytes, Principal]:
             continue
         where = f"line {number} of {path}"
         if len(words) not in {3, 4}:
-            raise InvalidInput(where, "must be NAME SCOPES TOKEN [PREFIX], such as: ci read,claim octo_...")
+            raise InvalidInput(where, "must be NAME SCOPES TOKEN [PREFIX], for example: ci read,claim octo_...")
         name, scopes, token, prefix = *words, *[""] * (4 - len(words))
         check_token_name(where, name)
         check_token(where, token)

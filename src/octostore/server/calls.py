@@ -1,4 +1,4 @@
-"""A request that was let in, and what is the same for all that carry out a command."""
+"""Authenticated requests, and the handling that commands and questions share."""
 
 import time
 from typing import Any
@@ -20,8 +20,8 @@ from octostore.wire.bodies import with_wire_name
 from octostore.wire.endpoints import BY_OPERATION
 from octostore.wire.fields import WAIT_MAX_SECONDS, TraceparentHeader
 
-NOT_LOST = {"closed", "late", "restored_behind"}
-"""Why a call may find the store unreachable although it is there."""
+NOT_OUTAGES = {"closed", "late", "restored_behind"}
+"""Reasons for `Unreachable` that do not mean an outage of the store."""
 
 
 class Call(msgspec.Struct):
@@ -35,14 +35,14 @@ class Call(msgspec.Struct):
 
     @property
     def host(self) -> str:
-        """Where the owner runs: as it says, or as far as can be seen from here."""
-        said: str | None = getattr(self.body, "host", None)
-        return self.request.client_address if said is None else said
+        """Where the owner runs: what it says, or else its address."""
+        host: str | None = getattr(self.body, "host", None)
+        return self.request.client_address if host is None else host
 
     def command(self, **given: Any) -> Any:
-        """What the request stands for, if the token may use the names in it; `given` is what it does not say itself.
+        """Build the command, with the `given` fields added. Refuses names that the token may not use.
 
-        It is not carried out any more once whoever asked has given up, or its token has expired or been revoked.
+        The store skips the command if its caller has stopped waiting, or its token has expired or been revoked.
         """
         name = self.params.get("job_id") or getattr(self.body, "job_id", None)
         if name is not None:
@@ -59,7 +59,7 @@ class Call(msgspec.Struct):
         return command
 
     def question(self, **given: Any) -> Any:
-        """The same for what only asks, which finds only names that the token may use."""
+        """Build the question, limited to names that the token may use, with the `given` fields added."""
         values = {} if self.query is None else self.query.values()
         if "prefix" in values:
             values["prefix"] = self.principal.restrict_prefix(values["prefix"])
@@ -74,7 +74,7 @@ class Call(msgspec.Struct):
 
 
 def admit(principal: Principal, route: Route) -> None:
-    """Whether it may use this route at all; about names, the command is asked."""
+    """Refuse a principal that may not use this route. Names are checked with the command."""
     if route.scope is not None and not principal.may(route.scope):
         raise missing_scope(route.scope)
     if route.is_store_wide:
@@ -82,17 +82,17 @@ def admit(principal: Principal, route: Route) -> None:
 
 
 def command_route(operation: str, **more: Any) -> Route:
-    """The route of a command that needs nothing particular, or only `prepare` or `answer`."""
-    usual = {"prepare": Call.command, "respond": respond_with_reply}
+    """A route for a command, with the default `prepare` and `respond` unless given."""
+    defaults = {"prepare": Call.command, "respond": respond_with_reply}
     if hasattr(BY_OPERATION[operation].message_type, "traceparent"):
-        usual["headers"] = {"traceparent": TraceparentHeader} | more.pop("headers", {})
-    return Route.for_operation(operation, **(usual | more))
+        defaults["headers"] = {"traceparent": TraceparentHeader} | more.pop("headers", {})
+    return Route.for_operation(operation, **(defaults | more))
 
 
 def question_route(operation: str, **more: Any) -> Route:
-    """The same for a question."""
-    usual = {"handler": ask, "prepare": Call.question, "respond": respond_with_reply}
-    return Route.for_operation(operation, **(usual | more))
+    """A route for a question, with the default `prepare` and `respond` unless given."""
+    defaults = {"handler": ask, "prepare": Call.question, "respond": respond_with_reply}
+    return Route.for_operation(operation, **(defaults | more))
 
 
 async def ask(call: Call) -> Response:
@@ -114,7 +114,7 @@ async def wait_and_respond(call: Call, wait: float) -> Response:
 
 
 def respond(call: Call, command: AnyCommand, reply: Any) -> Response:
-    """Raises what the store has refused, and `ClientDisconnected`; then the job is nobody's on this account."""
+    """Build the response. Raises the store's error, or `ClientDisconnected` after undoing the claim."""
     if call.request.is_closed and undo_of(reply) is not None:
         call.services.waiting.undo(command, reply)
         raise ClientDisconnected
@@ -126,11 +126,11 @@ def respond(call: Call, command: AnyCommand, reply: Any) -> Response:
 
 
 def note_error(services: Services, principal: str | None, error: Exception) -> None:
-    """What an error says about the server itself: the store may be away, or a limit be nearer than was known."""
-    if isinstance(error, Unreachable) and error.reason not in NOT_LOST:
+    """React to an error: the store may be unreachable, or a principal may have reached its limit."""
+    if isinstance(error, Unreachable) and error.reason not in NOT_OUTAGES:
         services.outage.begin(error)
     if isinstance(error, LimitExceeded) and principal is not None:
-        services.max_claims.refused(principal)
+        services.max_claims.on_refused(principal)
 
 
 def respond_with_reply(_call: Call, reply: Any) -> Response:
@@ -138,12 +138,12 @@ def respond_with_reply(_call: Call, reply: Any) -> Response:
 
 
 def count(call: Call, command: AnyCommand, outcome: Any) -> None:
-    """For the metrics and the limits: what came of a command."""
+    """Update the metrics and the limits."""
     metrics = call.services.metrics
     match outcome:
         case ClaimReply():
             metrics.count("claims", outcome.status)
-            call.services.max_claims.hear(command, outcome)
+            call.services.max_claims.on_reply(command, outcome)
         case ReleaseReply():
             metrics.count("releases", outcome.outcome)
         case HeartbeatReply():

@@ -1,4 +1,4 @@
-"""Example requests and answers, for those who read the description. Tests send the ones, and compare the others."""
+"""Example requests and responses for the API documentation. Tests send the requests and compare the responses."""
 
 import re
 from typing import Any
@@ -11,11 +11,11 @@ from octostore.server.router import Route
 
 IN_A_MINUTE = "2026-07-01T10:01:00Z"
 LEASE_ID = "0b9e1c9e-6a5c-4f6e-9d0c-2f6f3f0f8f11"
-TOKEN = "octo_2UuVd7TqVbT3sXyRk0HnCwJm5LzEaFgQ8oPi6Yx1Bt4WvN9Zq"  # noqa: S105  # of the right shape, and of no use
+TOKEN = "octo_2UuVd7TqVbT3sXyRk0HnCwJm5LzEaFgQ8oPi6Yx1Bt4WvN9Zq"  # noqa: S105  # the right format, but not a real token
 USER_ID = "5c0a7a56-3c0e-4d0a-9d55-0f8c2c3b7a41"
 NOW = "2026-07-01T10:00:00Z"
 
-USUAL: dict[str, Any] = {
+DEFAULTS: dict[str, Any] = {
     "active": True,
     "agent": "agent-3",
     "at": NOW,
@@ -79,28 +79,28 @@ USUAL: dict[str, Any] = {
     "user_id": USER_ID,
     "version": __version__,
 }
-"""What a field says in an example, unless the example says otherwise: a name means the same everywhere."""
+"""The value of each field in examples, unless the example has its own."""
 
 
-def sample(schema: dict[str, Any], components: dict[str, Any], told: Any = None, name: str = "") -> Any:
-    """A value of the schema, with what is `told`."""
+def sample(schema: dict[str, Any], components: dict[str, Any], value: Any = None, name: str = "") -> Any:
+    """An example for the schema, which is or contains `value`."""
     if "$ref" in schema:
-        return sample(components[schema["$ref"].rpartition("/")[2]], components, told, name)
-    if isinstance(told, dict) and "properties" in schema:
-        wanted = {*told, *schema["required"]}
+        return sample(components[schema["$ref"].rpartition("/")[2]], components, value, name)
+    if isinstance(value, dict) and "properties" in schema:
+        shown = {*value, *schema["required"]}
         return {
-            field: sample(inner, components, told.get(field, USUAL.get(field)), field)
+            field: sample(inner, components, value.get(field, DEFAULTS.get(field)), field)
             for field, inner in schema["properties"].items()
-            if field in wanted
+            if field in shown
         }
-    if isinstance(told, list) and "$ref" in schema.get("items", {}):
-        return [sample(schema["items"], components, item) for item in told]
-    if told is not None and "anyOf" in schema:
+    if isinstance(value, list) and "$ref" in schema.get("items", {}):
+        return [sample(schema["items"], components, item) for item in value]
+    if value is not None and "anyOf" in schema:
         structs = [option for option in schema["anyOf"] if "$ref" in option]
-        return sample(structs[0], components, told, name) if structs and isinstance(told, dict) else told
-    if told is None and "enum" in schema:
+        return sample(structs[0], components, value, name) if structs and isinstance(value, dict) else value
+    if value is None and "enum" in schema:
         return schema["enum"][0]
-    return schema.get("default") if told is None else told
+    return schema.get("default") if value is None else value
 
 
 def request_body(route: Route) -> Any:
@@ -111,11 +111,11 @@ def request_body(route: Route) -> Any:
 
 _SHELL_NAME = re.compile(r"\$[A-Z_]+")
 SHELL_NAMES = {"LEASE": "lease_id", "TOKEN_ID": "token_id", "OTHER_TOKEN": "token"}
-"""Variables of the shell in examples, and which field of the answer to an earlier call they are."""
+"""Shell variables in examples, and the field of an earlier response that each one holds."""
 
 
 def curl_line(route: Route, *, accept: str | None = None) -> str:
-    """How to try it, with what the example says, in a shell that knows OCTOSTORE_URL and OCTOSTORE_TOKEN."""
+    """The curl command for the route's example. It needs OCTOSTORE_URL and OCTOSTORE_TOKEN in the environment."""
     path = route.path
     for name, value in route.example.get("params", {}).items():
         path = path.replace(f"{{{name}}}", value if value.startswith("$") else quote(value, safe=""))

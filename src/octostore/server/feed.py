@@ -1,4 +1,4 @@
-"""The end of the log, for all who follow it: heard from the commits, and not read again for each."""
+"""The end of the log, for all streams that follow it. It comes from the commits, so the streams need not read it."""
 
 import asyncio
 from collections import deque
@@ -18,26 +18,26 @@ from octostore.stores.loop_flag import LoopFlag
 
 WAKE_GROUP_SIZE = 5
 WAKE_PAUSE_SECONDS = 0.005
-"""Readers are woken in groups, and then not for a moment: a thousand in one go would keep all answers waiting."""
+"""Readers are woken in small groups, with a pause between rounds: a thousand at once would delay every response."""
 
 KEEP_EVENTS, KEEP_BYTES = 10_000, 4 * 1_024 * 1_024
-"""How many events a reader may be behind, and of which size, before it has to be served from the store."""
+"""How many events, and bytes of them, are kept in memory. A reader that is further behind reads from the store."""
 
 SCAN_LIMIT = 100
-"""How many events are looked at for one part of a stream: mostly no more fit."""
+"""How many events are considered for one part of a stream. More rarely fit."""
 
 _encode = msgspec.json.Encoder().encode
 
 
-class Line(msgspec.Struct):
-    """An event, and how it looks on a stream, once somebody has wanted it."""
+class FeedEntry(msgspec.Struct):
+    """An event, and its frame once a stream has needed it."""
 
     entry: LogEntry
     frame: bytes = b""
 
 
 class Part(NamedTuple):
-    """What a stream sends next, and after which event it goes on."""
+    """What a stream sends next, and the `seq` after which it continues."""
 
     content: bytes
     after: int
@@ -48,7 +48,7 @@ def encode_frame(event: Event) -> bytes:
 
 
 class Feed:
-    """`on_entries` is told of new entries, in order; every `tick_seconds` readers are woken also without any."""
+    """Calls `on_entries` with new entries, in order. Readers also wake every `tick_seconds` if nothing is new."""
 
     def __init__(self, store: ServedStore, on_entries: Callable[[list[LogEntry]], None], tick_seconds: float) -> None:
         self._store = store
@@ -59,18 +59,18 @@ class Feed:
         self._waking: asyncio.Task[None] | None = None
         self._is_stopped = False
         self._arrived: deque[LogEntry] = deque()
-        self._kept: deque[Line] = deque()
+        self._kept: deque[FeedEntry] = deque()
         self._kept_bytes = 0
         self._catching_up = asyncio.Lock()
         self._changed = asyncio.Event()
-        self._bell = LoopFlag()
+        self._wakeup = LoopFlag()
         self._at_end = ExitStack()
         self._tasks: list[asyncio.Task[None]] = []
         self.last_seq = 0
 
     def start(self) -> None:
-        self.last_seq = self._at_end.enter_context(self._store.local.following(self._hear))
-        self._tasks = [asyncio.create_task(self._take_all()), asyncio.create_task(self._tick())]
+        self.last_seq = self._at_end.enter_context(self._store.local.following(self._on_commit))
+        self._tasks = [asyncio.create_task(self._process_arrivals()), asyncio.create_task(self._tick())]
 
     def stop(self) -> None:
         self._at_end.close()
@@ -80,18 +80,18 @@ class Feed:
         self.wake()
 
     def wake(self) -> None:
-        """Let all readers look again, at the log and at whether they are to go on."""
+        """Let all readers check the log again, and whether they may continue."""
         self._changed.set()
         self._changed = asyncio.Event()
-        self._let_readers_look()
+        self._schedule_wakeup()
 
-    def _let_readers_look(self) -> None:
+    def _schedule_wakeup(self) -> None:
         self._has_news = True
         if self._waking is None and self._readers:
             self._waking = asyncio.create_task(self._wake_readers())
 
     def next_change(self) -> asyncio.Future[None]:
-        """For those who have just looked: done when it makes sense to look again. Others may say so earlier."""
+        """A future that is done when there may be something new. The caller may complete it earlier."""
         reader: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self._is_stopped:
             reader.set_result(None)
@@ -99,23 +99,23 @@ class Feed:
             self._readers.append(reader)
         return reader
 
-    def after(self, seq: int) -> list[Line] | None:
-        """What has happened since `seq`, some of it; None where that is too long ago to be here."""
+    def after(self, seq: int) -> list[FeedEntry] | None:
+        """The next events after `seq`; None if they are no longer in memory."""
         missing = self.last_seq - seq
         if missing > len(self._kept):
             return None
         if missing <= 0:
             return []
-        # From the end, where nearly all readers are: a deque is walked along to get to the middle of it.
+        # From the end, where nearly all readers are: indexing into the middle of a deque is slow.
         found = list(islice(reversed(self._kept), max(0, missing - SCAN_LIMIT), missing))
         found.reverse()
         return found
 
     async def part(self, question: ListEvents) -> Part:
-        """What `question` is about, of what came next; nothing where that is the end, or none of what was looked at."""
+        """The next events that match `question`. Empty at the end of the log, or if no considered event matches."""
         if self.last_seq - question.after < SCAN_LIMIT:
             return await self._part(question)
-        # Readers that have much to catch up with take turns with all else that the server does.
+        # Readers that are far behind take turns, so that they do not hold up the rest of the server.
         async with self._catching_up:
             await asyncio.sleep(0)
             return await self._part(question)
@@ -133,14 +133,14 @@ class Feed:
 
     @property
     def changed(self) -> asyncio.Event:
-        """Set at the next change. To be taken before looking, so that nothing is missed in between."""
+        """Set at the next change. Get it before you check, so that you miss nothing in between."""
         return self._changed
 
     async def _wake_readers(self) -> None:
         while self._has_news:
             self._has_news = False
             new = list(takewhile(lambda line: not line.frame, islice(reversed(self._kept), SCAN_LIMIT)))
-            if new:  # once for all of them, and so that they need not wait for it together
+            if new:  # encode them once, before the readers need them
                 await self._store.in_feed_thread(partial(_write_frames, new))
             readers, self._readers = self._readers, []
             await wake_in_groups(readers)
@@ -150,17 +150,17 @@ class Feed:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(self._tick_seconds)
-            self._let_readers_look()
+            self._schedule_wakeup()
 
-    def _hear(self, entries: list[LogEntry]) -> None:
-        """In the thread that has committed or read them."""
+    def _on_commit(self, entries: list[LogEntry]) -> None:
+        """Runs in the thread that committed or read the entries."""
         self._arrived.extend(entries)
-        if not self._bell.event.is_set():
-            self._bell.set()
+        if not self._wakeup.event.is_set():
+            self._wakeup.set()
 
-    async def _take_all(self) -> None:
-        while await self._bell.event.wait():
-            self._bell.event.clear()
+    async def _process_arrivals(self) -> None:
+        while await self._wakeup.event.wait():
+            self._wakeup.event.clear()
             arrived = [self._arrived.popleft() for _ in range(len(self._arrived))]
             for entry in arrived:
                 self._keep(entry)
@@ -169,9 +169,9 @@ class Feed:
 
     def _keep(self, entry: LogEntry) -> None:
         if entry.seq != self.last_seq + 1:
-            self._kept.clear()  # a backup was restored; what is kept has no gap
+            self._kept.clear()  # a backup was restored, and the kept entries must not have a gap
             self._kept_bytes = 0
-        self._kept.append(Line(entry))
+        self._kept.append(FeedEntry(entry))
         self._kept_bytes += len(entry.details)
         while len(self._kept) > KEEP_EVENTS or self._kept_bytes > KEEP_BYTES:
             self._kept_bytes -= len(self._kept.popleft().entry.details)
@@ -186,10 +186,10 @@ async def wake_in_groups(readers: Sequence[asyncio.Future[None]]) -> None:
         await asyncio.sleep(0)
 
 
-# In the feed's thread
+# These run in the feed's thread
 
 
-def _write_frames(lines: Iterable[Line]) -> None:
+def _write_frames(lines: Iterable[FeedEntry]) -> None:
     for line in lines:
         if not line.frame:
             line.frame = encode_frame(public_event(line.entry))
@@ -201,7 +201,7 @@ def _part_of_store(store: ServedStore, question: ListEvents) -> Part:
 
 
 def _first_part(frames: Iterable[tuple[int, bytes]], looked_at: int) -> Part:
-    """As many as fit into a part, and at least one."""
+    """As many frames as fit into a part, but at least one."""
     taken: list[bytes] = []
     size = after = 0
     for seq, frame in frames:

@@ -1,4 +1,4 @@
-"""Web pages must not reach a server on this machine: not across origins, and not by a name that turns out to be us."""
+"""Keeps web pages of other origins away from the server, including pages that use DNS rebinding."""
 
 from ipaddress import ip_address
 from urllib.parse import urlsplit
@@ -29,29 +29,29 @@ class Guard:
         self._hosts = {name.lower() for name in settings.allow_hosts}
         self._origins = set(settings.allow_origins)
         self._known_hosts: set[bytes] = set()
-        # On the machine's own address any name that leads here must be one of ours: a page can make its own name lead
-        # here, and its requests then count as same-origin. On other addresses only the operator knows our names, so
-        # they are checked once some are given; nothing but a few facts about the server is told without a token.
+        # On loopback, only known host names are allowed: a page can point its own name here (DNS rebinding), and its
+        # requests then count as same-origin. On other addresses only the operator knows our names, so they are checked
+        # once some are configured; without a token, a page learns little more than the version.
         self._checks_hosts = settings.uds is None and (is_loopback(settings.host) or bool(self._hosts))
 
     def check(self, request: Request) -> Headers:
-        """The headers that go with the answer, for browsers; raises a refusal."""
+        """Return the CORS headers for the response. Raises a refusal."""
         host = request.headers.get(b"host", b"")
         if host not in self._known_hosts:
-            self._learn(host)
-        return self._allow(request) if b"origin" in request.headers else ()
+            self._check_host(host)
+        return self._check_origin(request) if b"origin" in request.headers else ()
 
-    def _learn(self, host: bytes) -> None:
+    def _check_host(self, host: bytes) -> None:
         text = host.decode("latin-1")
-        if "@" in text or (self._checks_hosts and not self._is_ours(_host_name(text))):
+        if "@" in text or (self._checks_hosts and not self._is_known_name(_host_name(text))):
             raise host_not_allowed(text)
-        if len(self._known_hosts) < MAX_KNOWN_HOSTS:  # with its port, each may be many
+        if len(self._known_hosts) < MAX_KNOWN_HOSTS:  # each name can come with many ports
             self._known_hosts.add(host)
 
-    def _is_ours(self, name: str) -> bool:
+    def _is_known_name(self, name: str) -> bool:
         return name in self._hosts or is_loopback(name)
 
-    def _allow(self, request: Request) -> Headers:
+    def _check_origin(self, request: Request) -> Headers:
         origin = request.headers[b"origin"].decode("latin-1")
         if self._is_own(request, origin):
             return ()
@@ -60,7 +60,7 @@ class Guard:
         return [(b"access-control-allow-origin", origin.encode("latin-1")), (b"vary", b"origin")]
 
     def check_page(self, request: Request) -> None:
-        """What is done with a cookie is asked for by our own page: neither other origins nor other sites may."""
+        """Refuse requests with a cookie unless they come from our own page."""
         site = request.headers.get(b"sec-fetch-site")
         if site is not None:
             is_own = site == b"same-origin" or (site == b"none" and request.method in SAFE)
@@ -72,7 +72,7 @@ class Guard:
             raise not_from_page()
 
     def preflight(self, request: Request) -> Headers | None:
-        """What a browser is told that asks by `OPTIONS` before it calls; None if this is no such question."""
+        """The headers of the response to a CORS preflight; None if the request is not one."""
         if b"access-control-request-method" not in request.headers:
             return None
         return [
@@ -85,9 +85,9 @@ class Guard:
         ]
 
     def _is_own(self, request: Request, origin: str) -> bool:
-        """A page of this very server, as its browser or its address says."""
+        """Whether the request comes from a page of this server."""
         if request.headers.get(b"sec-fetch-site") == b"same-origin":
-            return True  # a proxy may have changed the host
+            return True  # compare no hosts: a proxy may have changed ours
         host = request.header(b"host")
         return bool(host) and origin.lower() in {f"http://{host}".lower(), f"https://{host}".lower()}
 
@@ -102,7 +102,7 @@ def is_loopback(name: str) -> bool:
 
 
 def _host_name(host: str) -> str:
-    """Without the port."""
+    """The host without its port."""
     try:
         return (urlsplit(f"//{host}").hostname or "").lower()
     except ValueError:

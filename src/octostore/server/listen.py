@@ -1,4 +1,4 @@
-"""Running the server: from settings to a process that listens, and that stops without losing anything."""
+"""Runs the server: opens the store, listens, and shuts down after the open requests have been answered."""
 
 import asyncio
 import gc
@@ -35,7 +35,7 @@ from octostore.stores.store import open_store
 from octostore.wire.token_files import OWN_TOKEN_LINK, address_file, link_token_file
 
 GC_THRESHOLD = 10_000
-"""How many objects are made and not gone again before those are looked for that keep each other alive."""
+"""The number of new objects after which Python looks for garbage cycles."""
 
 
 async def run(settings: Settings, greet: Callable[["Greeting"], None], load_tools: LoadTools | None = None) -> None:
@@ -59,15 +59,15 @@ async def run(settings: Settings, greet: Callable[["Greeting"], None], load_tool
 def _on_batch(metrics: Metrics, slow_seconds: float, size: int, seconds: float) -> None:
     metrics.on_batch(size, seconds)
     if seconds >= slow_seconds:
-        throttled.warning("slow_batch", "a transaction took long", seconds=round(seconds, 3), commands=size)
+        throttled.warning("slow_batch", "slow transaction", seconds=round(seconds, 3), commands=size)
 
 
 async def serve(services: Services, on_ready: Callable[[socket.socket], None]) -> None:
-    """Until a signal says otherwise. `on_ready` is called once the server can be reached."""
+    """Serve until a signal arrives. `on_ready` is called once the server is listening."""
     settings = services.settings
     room = raise_file_limit(settings.max_connections)
     listener = _listen(settings, room.backlog)
-    is_hurried = False
+    was_cut_short = False
     try:
         await services.start()
         if settings.uds is None:
@@ -86,17 +86,19 @@ async def serve(services: Services, on_ready: Callable[[socket.socket], None]) -
             services.stop()
             ending, again = asyncio.create_task(connections.end()), asyncio.create_task(received.get())
             await asyncio.wait((ending, again), return_when=asyncio.FIRST_COMPLETED)
-            is_hurried = again.done()
+            was_cut_short = again.done()
     finally:
         if settings.uds is not None:
             settings.uds.unlink(missing_ok=True)
-        if not is_hurried:
+        if not was_cut_short:
             await services.close()
-    log_event(logging.INFO, "stopped", "cut short by a second signal" if is_hurried else "all requests were answered")
+    log_event(
+        logging.INFO, "stopped", "cut short by a second signal" if was_cut_short else "all requests were answered"
+    )
 
 
 def _link_default_token(services: Services) -> None:
-    """Under one name, whatever its id and address: the token of the store that is in this folder."""
+    """Give scripts a fixed path to the token of the store in the data folder, whatever its id and address."""
     link = services.data_folder / OWN_TOKEN_LINK
     is_own = sqlite_path(chosen_url(services.settings.url)) == default_path()
     if is_own and services.settings.tokens_file is None and (link.is_symlink() or not link.exists()):
@@ -104,7 +106,7 @@ def _link_default_token(services: Services) -> None:
 
 
 def _link_address_token(services: Services, listener: socket.socket) -> None:
-    """Those of the same user on this machine: which token is good at this address."""
+    """Let clients of the same user on this machine find the token for this address."""
     host, port = listener.getsockname()[:2]
     address = ip_address(host)
     if address.is_unspecified:
@@ -115,11 +117,11 @@ def _link_address_token(services: Services, listener: socket.socket) -> None:
     if services.settings.tokens_file is None:
         link_token_file(link, services.admin_file)
     else:
-        link.unlink(missing_ok=True)  # whoever had the address before is gone
+        link.unlink(missing_ok=True)  # left by the server that had this address before
 
 
 def _freeze_startup_objects() -> None:
-    """What is there now stays, and what a claim leaves behind is gone when it is answered: the collector may rest."""
+    """Keep the garbage collector idle: what exists now stays, and a claim leaves no cycles behind."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD)
@@ -127,7 +129,7 @@ def _freeze_startup_objects() -> None:
 
 @contextmanager
 def _signals() -> "Iterator[asyncio.Queue[int]]":
-    """Those that mean that the server is to stop."""
+    """Receive the signals that stop the server."""
     loop = asyncio.get_running_loop()
     received: asyncio.Queue[int] = asyncio.Queue()
 
@@ -148,9 +150,9 @@ def _listen(settings: Settings, backlog: int) -> socket.socket:
             return _listen_on_file(settings.uds, backlog)
         family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
         listener = socket.create_server((settings.host, settings.port), family=family, backlog=backlog)
-        # For each connection: the system keeps no more than this of what cannot be sent yet.
+        # Limits how much unsent data the system buffers for each connection.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, CHUNK_BYTES)
-        # Only by its number it knows that it is TCP, where asyncio lets nothing wait for what was sent to be confirmed.
+        # Reopened by its descriptor, the socket knows that it is TCP; only then does asyncio set TCP_NODELAY.
         return socket.socket(fileno=listener.detach())
     except OSError as error:
         where = settings.uds or f"{settings.host}:{settings.port}"
@@ -166,7 +168,7 @@ def _listen_on_file(path: Path, backlog: int) -> socket.socket:
         with socket.socket(socket.AF_UNIX) as other, suppress(OSError):
             other.connect(str(path))
             raise InvalidInput("--uds", f"{path} is in use by another server")
-        path.unlink()  # left by one that was killed
+        path.unlink()  # left by a server that was killed
     listener.bind(str(path))
     path.chmod(0o600)
     listener.listen(backlog)
@@ -174,13 +176,13 @@ def _listen_on_file(path: Path, backlog: int) -> socket.socket:
 
 
 class Greeting(msgspec.Struct, frozen=True):
-    """What whoever started a server needs to know. `token_file` has the secret; this does not."""
+    """What the user needs to know about a new server. It names the token file, and never contains the token."""
 
     url: str
     data: str
     token_file: str
     page: str | None
-    """None if there is none, or if no browser can reach it."""
+    """None if the server has no page, or no browser can reach it."""
     api_page: str
     example: str
 
@@ -222,10 +224,10 @@ def _greeting(services: Services, listener: socket.socket) -> Greeting:
 
 
 def main(settings: Settings, greet: Callable[[Greeting], None], load_tools: LoadTools | None = None) -> None:
-    """Serve until a signal ends it; `greet` is called once the server can be reached. `load_tools` brings `/mcp`."""
+    """Serve until a signal arrives. `greet` is called once the server is listening; `load_tools` provides `/mcp`."""
     log_to_stderr(settings.log_format)
     try:
-        import uvloop  # noqa: PLC0415  # not there on every system
+        import uvloop  # noqa: PLC0415  # not available on every system
     except ImportError:
         asyncio.run(run(settings, greet, load_tools))
     else:

@@ -1,4 +1,4 @@
-"""The server's log: what happened, with what there is to know about it; of what strangers can cause, throttled."""
+"""The server's log. Lines that anyone can trigger from outside are throttled."""
 
 import logging
 import time
@@ -9,46 +9,46 @@ log = logging.getLogger("octostore.server")
 
 MINUTE_SECONDS = 60.0
 MAX_SOURCES = 1_000
-"""How many of those who cause something are told apart in one minute."""
+"""How many sources are throttled separately within a minute."""
 
 Field: TypeAlias = str | float | None
 
 
 def log_event(level: int, event: str, message: str, **fields: Field) -> None:
-    """`event` is a stable word, for machines. What is None is left out; nothing may be a secret."""
-    known = {name: value for name, value in fields.items() if value is not None}
-    log.log(level, message, extra={"event": event, "fields": known})
+    """`event` is a stable word, for machines. Fields that are None are left out; no field may be a secret."""
+    present = {name: value for name, value in fields.items() if value is not None}
+    log.log(level, message, extra={"event": event, "fields": present})
 
 
 class ThrottledLog:
-    """Logs the first of each kind in each minute, and counts the others. `kind` is a fixed word, not a client's.
+    """Logs one line per kind and minute, and counts the others. `kind` must not come from a client.
 
-    Those who cause it are told apart by `who`, so that one of them does not hide the others.
+    Each `source` is throttled separately, so that one cannot hide the others.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._said: dict[tuple[str, str], _Throttle] = {}
+        self._throttles: dict[tuple[str, str], _Throttle] = {}
 
-    def warning(self, kind: str, message: str, *args: object, who: str = "", **fields: Field) -> None:
+    def warning(self, kind: str, message: str, *args: object, source: str = "", **fields: Field) -> None:
         now = self._clock()
-        said = self._said.get((kind, who)) or self._begin(kind, who, now)
-        if now < said.silent_until:
-            said.suppressed += 1
+        throttle = self._throttles.get((kind, source)) or self._add(kind, source, now)
+        if now < throttle.silent_until:
+            throttle.suppressed += 1
             return
-        said.silent_until = now + MINUTE_SECONDS
-        more = f" ({said.suppressed:,} more since the last line of this kind)" if said.suppressed else ""
-        said.suppressed = 0
+        throttle.silent_until = now + MINUTE_SECONDS
+        more = f" ({throttle.suppressed:,} more since the last line of this kind)" if throttle.suppressed else ""
+        throttle.suppressed = 0
         log_event(logging.WARNING, kind, f"{message % args if args else message}{more}", **fields)
 
-    def _begin(self, kind: str, who: str, now: float) -> "_Throttle":
-        """Beyond a limit, all who are left are one."""
-        if who and len(self._said) >= MAX_SOURCES:
-            self._said = {key: said for key, said in self._said.items() if said.silent_until > now}
-            if len(self._said) >= MAX_SOURCES:
-                return self._said.get((kind, "")) or self._begin(kind, "", now)
-        said = self._said[kind, who] = _Throttle()
-        return said
+    def _add(self, kind: str, source: str, now: float) -> "_Throttle":
+        """Beyond the limit, all other sources share one throttle."""
+        if source and len(self._throttles) >= MAX_SOURCES:
+            self._throttles = {key: one for key, one in self._throttles.items() if one.silent_until > now}
+            if len(self._throttles) >= MAX_SOURCES:
+                return self._throttles.get((kind, "")) or self._add(kind, "", now)
+        throttle = self._throttles[kind, source] = _Throttle()
+        return throttle
 
 
 class _Throttle:
@@ -60,4 +60,4 @@ class _Throttle:
 
 
 throttled = ThrottledLog()
-"""For all of the process."""
+"""Shared by the whole process."""

@@ -1,4 +1,4 @@
-"""How the server's log looks: a line for people to read, or a JSON document, for each thing that happened."""
+"""The formats of the server's log: text lines for people, or JSON lines."""
 
 import json
 import logging
@@ -17,7 +17,7 @@ _PLAIN = re.compile(r"[\w.:/@%+*?&~(){}\[\]<>-]+", re.ASCII)
 
 
 def log_to_stderr(log_format: LogFormat) -> None:
-    """For a process that is a server and nothing else. The root logger is left to whoever uses it."""
+    """Set up logging for a server process. The root logger stays as it is."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if log_format == "json" else TextLines())
     for name in OURS:
@@ -54,7 +54,7 @@ class JsonLines(logging.Formatter):
 
 
 def _without_tokens(line: str) -> str:
-    """People send them where they do not belong, such as in a path."""
+    """Clients send tokens where they do not belong, like in a path."""
     return TOKEN_IN_TEXT.sub("octo_***", line)
 
 
@@ -64,7 +64,7 @@ def _time(record: logging.LogRecord) -> str:
 
 
 def _event(record: logging.LogRecord) -> str:
-    """What is not from the server itself goes by the name of the part that says it."""
+    """Records from elsewhere have no event; use the last part of the logger's name."""
     return str(getattr(record, "event", record.name.rpartition(".")[2]))
 
 

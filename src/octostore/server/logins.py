@@ -1,6 +1,6 @@
-"""Who is logged in on the live page: by a cookie that any server of the store can read, or, once, by a link.
+"""Logins on the live page: a signed cookie that every server on the store accepts, and links that log in once.
 
-A cookie stands for a token, and never for more: it holds the token's digest, by which the token is looked up each time.
+A cookie contains the digest of its token, which is looked up on each request. So it never allows more than the token.
 """
 
 import hashlib
@@ -20,29 +20,28 @@ LINKS_PER_TOKEN = 10
 CODE_BYTES = 32
 STORE_CHARACTERS = 8
 _SIGNED = struct.Struct(">32sQ")
-"""The digest of the token, and when the login ends, in milliseconds."""
+"""The token's digest, and when the login ends, in milliseconds."""
 
 
 class Login(NamedTuple):
-    digest: bytes
-    """Of the token."""
+    token_digest: bytes
     ends_at_ms: int
 
 
 class _Link(NamedTuple):
     digest: bytes
     until: float
-    """On the clock of `monotonic`."""
+    """By `monotonic`."""
 
 
 class Logins:
-    """`base_path` is what the browser sees in front of our own paths."""
+    """`base_path` is the path under which browsers see the server."""
 
     def __init__(self, base_path: str = "") -> None:
         self._path = f"{base_path}/ui/"
         self._key, self._name = b"", ""
         self._links: dict[bytes, _Link] = {}
-        """By the digest of their codes, in the order in which they end."""
+        """By the digest of the code, oldest first."""
 
     def start(self, store_id: str, key: bytes) -> None:
         self._name = f"octostore-{store_id[:STORE_CHARACTERS]}"
@@ -51,7 +50,7 @@ class Logins:
     # Cookies
 
     def cookie(self, digest: bytes, token_ends_at_ms: int | None, *, is_secure: bool) -> bytes:
-        """The header that logs a browser in."""
+        """The `Set-Cookie` value that logs a browser in."""
         now_ms = round(time.time() * 1_000)
         ends_at_ms = now_ms + LOGIN_SECONDS * 1_000
         if token_ends_at_ms is not None:
@@ -61,15 +60,15 @@ class Logins:
         return self._header(value, (ends_at_ms - now_ms) // 1_000, is_secure=is_secure)
 
     def expired_cookie(self, *, is_secure: bool) -> bytes:
-        """The header that logs it out."""
+        """The `Set-Cookie` value that logs a browser out."""
         return self._header("", 0, is_secure=is_secure)
 
     def read_login(self, request: Request) -> Login:
-        """Raises a refusal if there is none, or none that is good; whether the token is good is another question."""
+        """Read the login from the cookie. Raises a refusal if there is no valid one. Does not check the token."""
         values = [value for value in _cookies(request, self._name.encode()) if value]
         if not values:
             raise no_login()
-        for value in values:  # two, if somebody has put another one there, for another path
+        for value in values:  # several if another path on this host set one of the same name
             login = self._read(value)
             if login is not None and login.ends_at_ms > time.time() * 1_000:
                 return login
@@ -96,7 +95,7 @@ class Logins:
     # Links
 
     def new_code(self, digest: bytes) -> str:
-        """Good once and for a minute, here and at no other server of the store: the oldest ones make room."""
+        """A code that works once, within a minute, on this server only. Too many codes per token drop the oldest."""
         now = time.monotonic()
         self._links = {code: link for code, link in self._links.items() if link.until > now}
         of_token = [code for code, link in self._links.items() if link.digest == digest]
@@ -107,7 +106,7 @@ class Logins:
         return made
 
     def redeem(self, code: str) -> bytes | None:
-        """The digest of the token that asked for it."""
+        """The digest of the token that the code was made for; None if the code is not valid."""
         link = self._links.pop(_digest_of(code), None)
         return None if link is None or link.until <= time.monotonic() else link.digest
 

@@ -1,4 +1,4 @@
-"""What can be measured of a server, for Prometheus. No label is the name of a job, an owner or a principal."""
+"""Prometheus metrics. No label is the name of a job, an owner or a principal."""
 
 import time
 from bisect import bisect_left
@@ -17,7 +17,7 @@ BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 Counted: TypeAlias = Literal["claims", "heartbeats", "releases", "events"]
 _Sample: TypeAlias = tuple[str, dict[str, str], float]
-"""What is added to the name, the labels, and the value."""
+"""The suffix of the name, the labels and the value."""
 
 
 class Family(NamedTuple):
@@ -70,7 +70,7 @@ FAMILIES = {
 
 
 class Histogram:
-    """How many values there were up to each of `bounds`, and their sum."""
+    """Counts values up to each of `bounds`, and sums them."""
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
         self._bounds = bounds
@@ -90,7 +90,7 @@ class Histogram:
 
 
 class Metrics:
-    """Plain numbers, since counting is on the path of every claim and reading is not."""
+    """Plain numbers: every claim counts, and few callers read."""
 
     def __init__(self) -> None:
         self.started_at = time.monotonic()
@@ -108,7 +108,7 @@ class Metrics:
 
     def on_entries(self, entries: list[LogEntry], types: list[str]) -> None:
         self._counts["events"].update(types)
-        # Details leave out what is not so, which spares us from reading those of every claim.
+        # Details omit absent fields, so the search avoids decoding every claim.
         self._takeovers += sum(b'"took_over_from":' in entry.details and _is_takeover(entry) for entry in entries)
 
     def on_request(self, route: str, status: int, seconds: float) -> None:
@@ -118,7 +118,7 @@ class Metrics:
         spread.add(seconds)
 
     def total(self, what: Counted, *outcomes: str) -> int:
-        """How often, since the server started."""
+        """The count since the server started."""
         return sum(n for outcome, n in self._counts[what].items() if not outcomes or outcome in outcomes)
 
     def render(self, figures: Figures, *, waiting: int, streams: int, with_queues: bool) -> bytes:
@@ -176,11 +176,11 @@ def _render(name: str, samples: Iterable[_Sample]) -> Iterator[str]:
     yield f"# HELP {family.full_name} {family.about}"
     yield f"# TYPE {family.full_name} {family.kind}"
     for suffix, labels, value in samples:
-        said = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
-        yield f"{family.full_name}{suffix}{f'{{{said}}}' if said else ''} {float(value)}"
+        pairs = ",".join(f'{label}="{_escape(text)}"' for label, text in labels.items())
+        yield f"{family.full_name}{suffix}{f'{{{pairs}}}' if pairs else ''} {float(value)}"
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, derived from the table of routes and the types in it."""
+"""The OpenAPI 3.1 document, generated from the routes and their types."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -17,8 +17,8 @@ from octostore.wire.failures import Failure, Problem
 
 SUMMARY = "One owner per job, ownership that anyone can see, and recovery when a worker disappears."
 DESCRIPTION = (
-    f"Whatever changes something takes the header `{DEADLINE_HEADER}`: how many milliseconds you wait for the answer. "
-    "After that it is not carried out any more, and answered with 408 `too_late`."
+    f"Calls that change something accept the header `{DEADLINE_HEADER}`: how many milliseconds you wait for the "
+    "response. If the deadline passes before the call runs, nothing is changed and you get 408 `too_late`."
 )
 JSON = "application/json"
 PROBLEM = "application/problem+json"
@@ -35,41 +35,41 @@ NARROWER: dict[str, tuple[str, Any]] = {
     "/locks/": ("job_id", f.LockName),
     "/sessions/{session_id}/claim": ("session_id", f.OwnSessionId),
 }
-"""By the beginning of a path: the one parameter that is not as in `PARAMS` there."""
+"""By path prefix: a parameter whose type differs from `PARAMS`."""
 STATUSES = {
-    400: "What was sent is wrong; nothing was changed.",
-    401: "No token, or one that is not valid here.",
-    403: "This token may not do this, or that web page may not call this server.",
-    404: "There is no such thing.",
-    408: "The request took too long to arrive, or nobody waits for its answer any more; nothing was changed.",
-    409: "The state of things does not allow this.",
+    400: "The request is invalid; nothing was changed.",
+    401: "The token is missing or not valid.",
+    403: "The token may not do this, or the web page may not call this server.",
+    404: "Not found.",
+    408: "The request took too long to arrive, or its deadline has passed; nothing was changed.",
+    409: "The current state does not allow this.",
     410: "The session has ended.",
     413: "The body is too large.",
-    421: "This server does not answer for that host.",
-    422: "The body has the wrong shape; nothing was changed.",
+    421: "The host is not allowed.",
+    422: "The body has wrong fields or types; nothing was changed.",
     429: "Too many requests.",
-    431: "The address and headers are too large.",
-    503: "The store or the server cannot answer now.",
+    431: "The URL and headers are too large.",
+    503: "The store or the server is unavailable.",
 }
 RETRIED = {429, 503}
 
-_usual = Settings()
+_defaults = Settings()
 ANY_REQUEST = [
     refusals.malformed(),
     refusals.origin_not_allowed(),
-    refusals.too_slow(_usual.request_seconds),
-    refusals.body_too_large(_usual.max_body_bytes),
+    refusals.too_slow(_defaults.request_seconds),
+    refusals.body_too_large(_defaults.max_body_bytes),
     refusals.host_not_allowed("example.org"),
-    refusals.head_too_large(_usual.max_head_bytes, _usual.max_headers),
+    refusals.head_too_large(_defaults.max_head_bytes, _defaults.max_headers),
     refusals.too_many_connections(),
 ]
 WITH_TOKEN = [refusals.no_token(), refusals.bad_token(), refusals.too_fast(1_000)]
-WITH_DEADLINE = [refusals.too_late("nobody waits for the answer any more")]
+WITH_DEADLINE = [refusals.too_late("the deadline has passed")]
 
 
 def build_document(routes: list[Route], base_path: str = "") -> dict[str, Any]:
     document: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(_Writer(routes).document(base_path)))
-    return document  # with nothing in it that is no JSON
+    return document  # plain JSON types only
 
 
 class _Writer:
@@ -78,21 +78,21 @@ class _Writer:
         self._refused: dict[str, dict[str, Any]] = {}
         kinds = [Failure, Problem, *PARAMS.values(), *(kind for _, kind in NARROWER.values())]
         for route in routes:
-            kinds += [*_taken(route), *_given(route)]
+            kinds += [*_request_types(route), *_response_types(route)]
         schemas, self._components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
         self._schemas = {id(kind): schema for kind, schema in zip(kinds, schemas, strict=True)}
         self._refine()
 
     def _refine(self) -> None:
-        """What msgspec cannot know about its types."""
+        """Add what msgspec cannot know about the types."""
         for route in self._routes:
             if route.body is not None and route.body.RULES:
                 self._components[route.body.__name__]["allOf"] = route.body.RULES
-            for struct in _structs(msgspec.inspect.multi_type_info(_given(route))):
+            for struct in _structs(msgspec.inspect.multi_type_info(_response_types(route))):
                 component = self._components[struct.__name__]
-                if not struct.__struct_config__.omit_defaults:  # then they are always there
+                if not struct.__struct_config__.omit_defaults:  # every field is always sent
                     component["required"] = list(component["properties"])
-        # These are optional for those who read what others have sent; we always send them.
+        # Optional when we decode a failure, but always present in ours.
         self._components["Failure"]["required"] += ["details", "request_id"]
 
     def document(self, base_path: str) -> dict[str, Any]:
@@ -118,7 +118,7 @@ class _Writer:
                 "responses": self._refused,
                 "headers": HEADERS,
                 "securitySchemes": {
-                    "token": {"type": "http", "scheme": "bearer", "description": "A token, which begins with `octo_`."}
+                    "token": {"type": "http", "scheme": "bearer", "description": "A token; it begins with `octo_`."}
                 },
             },
         }
@@ -157,10 +157,10 @@ class _Writer:
             yield _parameter(name, "header", self._schema(kind), examples)
 
     def _responses(self, route: Route) -> dict[str, Any]:
-        responses = {str(status): self._answer(route, status) for status in route.responses or {200: None}}
+        responses = {str(status): self._success(route, status) for status in route.responses or {200: None}}
         for status, codes in error_codes(route).items():
             response = self._failure(status, codes)
-            if status in route.responses:  # the same status also says something else
+            if status in route.responses:  # the same status has another meaning too
                 own = responses[str(status)]["content"][JSON]
                 schema = {"anyOf": [own["schema"], response["content"][JSON]["schema"]]}
                 response["content"][JSON] = {**own, "schema": schema}
@@ -170,13 +170,13 @@ class _Writer:
         return dict(sorted(responses.items()))
 
     def _shared(self, status: int, codes: list[str], response: dict[str, Any]) -> dict[str, Any]:
-        """Most routes refuse most things in the same way."""
+        """Most routes share their error responses."""
         words = "Or".join(code.title().replace("_", "") for code in codes)
         name = f"{words}{status}"
         self._refused[name] = response
         return {"$ref": f"#/components/responses/{name}"}
 
-    def _answer(self, route: Route, status: int) -> dict[str, Any]:
+    def _success(self, route: Route, status: int) -> dict[str, Any]:
         content: dict[str, Any] = {}
         if status in route.responses and status not in WITHOUT_CONTENT:
             kind = route.responses[status]
@@ -200,14 +200,14 @@ class _Writer:
         return {"examples": examples} if examples else {}
 
     def _sample(self, route: Route, schema: dict[str, Any], status: str) -> Any:
-        told = route.example.get("response", {}) | route.example.get("other_responses", {}).get(status, {})
-        return sample(schema, self._components, told)
+        fields = route.example.get("response", {}) | route.example.get("other_responses", {}).get(status, {})
+        return sample(schema, self._components, fields)
 
     def _stream(self, route: Route) -> dict[str, Any]:
         event = self._schema(route.stream)
-        told = route.example["event"]
-        data = msgspec.json.encode(sample(event, self._components, told)).decode()
-        head = f"id: {told['seq']}\nevent: {told['type']}\n" if "seq" in told else ""
+        fields = route.example["event"]
+        data = msgspec.json.encode(sample(event, self._components, fields)).decode()
+        head = f"id: {fields['seq']}\nevent: {fields['type']}\n" if "seq" in fields else ""
         return {
             "schema": {"type": "string", "description": "Server-sent events, each with JSON as its `data`."},
             "x-event-data": event,
@@ -219,30 +219,30 @@ class _Writer:
         names = ["X-Request-Id", *(["Retry-After"] if status in RETRIED else [])]
         if status == 401:  # noqa: PLR2004  # Unauthorized
             names.append("WWW-Authenticate")
-        told = {"properties": {"code": {"enum": codes}}}
+        restriction = {"properties": {"code": {"enum": codes}}}
         return {
-            "description": f"{STATUSES[status]} With the code {words}.",
+            "description": f"{STATUSES[status]} Code: {words}.",
             "headers": _headers(*names),
             "content": {
-                JSON: {"schema": {**self._schema(Failure), **told}},
-                PROBLEM: {"schema": {**self._schema(Problem), **told}},
+                JSON: {"schema": {**self._schema(Failure), **restriction}},
+                PROBLEM: {"schema": {**self._schema(Problem), **restriction}},
             },
         }
 
 
 HEADERS: dict[str, Any] = {
     "X-Request-Id": {
-        "description": "Names this request, for those who look for it in the server's log.",
+        "description": "Identifies this request in the server's log.",
         "required": True,
         "schema": {"type": "string", "pattern": "^req_[0-9a-f]{32}$"},
     },
     "Retry-After": {
-        "description": "When to try again, in seconds.",
+        "description": "Seconds until you should try again.",
         "required": True,
         "schema": {"type": "integer", "minimum": 0},
     },
     "WWW-Authenticate": {
-        "description": "That a token is needed.",
+        "description": "A token is needed.",
         "required": True,
         "schema": {"type": "string", "pattern": "^Bearer"},
     },
@@ -250,12 +250,12 @@ HEADERS: dict[str, Any] = {
 
 
 def tag_descriptions(routes: list[Route]) -> dict[str, str]:
-    """What each group of routes is about."""
+    """The description of each group of routes."""
     return {route.tag: TAGS.get(route.tag, "") for route in routes}
 
 
 def error_codes(route: Route) -> dict[int, list[str]]:
-    """Everything that can be refused, by status."""
+    """Every error code the route can return, by status."""
     found: dict[int, dict[str, None]] = {}
     for status, codes in route.codes.items():
         found.setdefault(status, {}).update(dict.fromkeys(codes))
@@ -273,16 +273,16 @@ def error_codes(route: Route) -> dict[int, list[str]]:
     return {status: list(codes) for status, codes in found.items()}
 
 
-def _taken(route: Route) -> list[Any]:
+def _request_types(route: Route) -> list[Any]:
     return [kind for kind in (route.body, route.reads, route.query, *route.headers.values()) if kind is not None]
 
 
-def _given(route: Route) -> list[Any]:
+def _response_types(route: Route) -> list[Any]:
     return [kind for kind in (*route.responses.values(), route.stream) if kind is not None]
 
 
 def _structs(infos: Any) -> Iterator[Any]:
-    """The structs in types as msgspec tells of them, at any depth."""
+    """All structs in these types, at any depth."""
     for info in infos:
         if isinstance(info, msgspec.inspect.Metadata | msgspec.inspect.ListType):
             inner = info.type if isinstance(info, msgspec.inspect.Metadata) else info.item_type
@@ -305,7 +305,7 @@ def _parameter(
         "description": schema.pop("description"),
         "schema": schema,
         "required": where == "path" or is_required,
-        **({"style": "form", "explode": False} if is_list else {}),  # with commas between them
+        **({"style": "form", "explode": False} if is_list else {}),  # comma-separated
     }
     example = examples.get(name, "$")
     if not example.startswith("$"):
@@ -315,14 +315,14 @@ def _parameter(
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """A parameter that is not given is left out; it cannot be null."""
+    """A parameter can be left out, but not null."""
     schema = {name: value for name, value in schema.items() if not (name == "default" and value is None)}
     options = schema.pop("anyOf", [])
     return schema | next((option for option in options if option != {"type": "null"}), {})
 
 
 def _description(route: Route) -> str:
-    scope = f"a token with the scope `{route.scope}`" if route.scope else "any token"
+    scope = f"a token with the `{route.scope}` scope" if route.scope else "any token"
     needs = "Needs no token." if route.is_public else f"Needs {scope}."
     return f"{route.description} {needs}".strip()
 

@@ -1,4 +1,4 @@
-"""The time in which the store cannot be reached, in the log: a line at its beginning and one at its end."""
+"""Logs when the store becomes unreachable, and when it is back: one line each."""
 
 import logging
 import time
@@ -12,18 +12,18 @@ class Outage:
         self._began_at: float | None = None
 
     @property
-    def is_on(self) -> bool:
+    def is_ongoing(self) -> bool:
         return self._began_at is not None
 
     def begin(self, fault: OctoStoreError) -> None:
-        """Also when it goes on."""
+        """Does nothing if an outage is ongoing."""
         if self._began_at is None:
             self._began_at = time.monotonic()
             log_event(logging.WARNING, "store_lost", str(fault), reason=getattr(fault, "reason", fault.code))
 
     def end(self) -> None:
-        """Also when there was none."""
+        """Does nothing if there was no outage."""
         if self._began_at is not None:
             seconds = round(time.monotonic() - self._began_at, 1)
             self._began_at = None
-            log_event(logging.INFO, "store_back", "the store answers again", seconds=seconds)
+            log_event(logging.INFO, "store_back", "the store is reachable again", seconds=seconds)

@@ -1,4 +1,4 @@
-"""Who asks, and what they may do."""
+"""Principals: who sent a request, and what it may do."""
 
 import time
 
@@ -12,21 +12,21 @@ from octostore.server.refusals import name_not_allowed, prefix_limited
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
-    """What a token says. Everything that one may do is decided here and nowhere else."""
+    """The holder of a token. Every permission is decided here and nowhere else."""
 
     name: str
-    """Who it is, in claims, sessions, limits and the log."""
+    """Its name in claims, sessions, limits and the log."""
     scopes: frozenset[Scope]
     prefix: str = ""
     token_id: str | None = None
-    """None for a token that was set from outside: it cannot be rotated here."""
+    """None for a token from the tokens file, which cannot be rotated here."""
     expires_at_ms: int | None = None
     permit: Permit | None = None
-    """By which all that it asks is carried out; None for a token that was set from outside."""
+    """Goes with every command, so that the store can check the token again; None for one from the tokens file."""
 
     @property
-    def is_over(self) -> bool:
-        """Whether its time has come. Whether its token has been revoked, it does not know."""
+    def has_expired(self) -> bool:
+        """Whether its token has expired. This does not know about revoked tokens."""
         return self.expires_at_ms is not None and self.expires_at_ms <= time.time() * 1_000
 
     def may(self, scope: Scope) -> bool:
@@ -37,7 +37,7 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
             raise name_not_allowed()
 
     def require_unlimited(self) -> None:
-        """For what is not about a name, such as a queue's limit."""
+        """For calls that are not about a name, like a queue's limit."""
         if self.prefix:
             raise prefix_limited()
 
@@ -46,26 +46,27 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
         return self.may("admin") and not self.prefix
 
     def session(self, name: str) -> SessionKey:
-        """The session that it calls `name`; that of anybody else is as good as none, except to operators."""
+        """The session this principal calls `name`. Only operators can name another principal's session."""
         key = session_key(self.name, name)
         if whose(key) != self.name and not self.sees_all:
             raise no_such_session(key)
         return key
 
     def restrict_prefix(self, prefix: str | None) -> str:
-        """The names that this principal may see of those with `prefix`, as a prefix."""
-        wanted = prefix or ""
-        if wanted.startswith(self.prefix):
-            return wanted
-        if self.prefix.startswith(wanted):
+        """Narrow `prefix` to the names this principal may see."""
+        requested = prefix or ""
+        if requested.startswith(self.prefix):
+            return requested
+        if self.prefix.startswith(requested):
             return self.prefix
         raise name_not_allowed()
 
 
 def principal_name(name: str, prefix: str) -> str:
-    """Tokens of one name are one principal, but not across prefixes.
+    """Tokens of the same name and prefix share a principal.
 
-    Sessions and repeated requests belong to a principal, and would lead a limited token to what it may not see.
+    The prefix is part of it because sessions and request ids belong to the principal: without it, a limited token could
+    reach names that it may not see.
     """
     return f"{name}[{prefix}]" if prefix else name
 

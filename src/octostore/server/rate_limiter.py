@@ -1,4 +1,4 @@
-"""How often somebody may: a bucket that fills at a steady rate and holds two seconds' worth."""
+"""Rate limits: a token bucket per source that holds two seconds' worth."""
 
 import math
 import time
@@ -14,17 +14,17 @@ class RateLimiter:
         self._buckets: dict[str, tuple[float, float]] = {}
 
     def take(self, who: str, count: float = 1, taken: int = 0) -> int:
-        """0 if `who` may so often, and that is counted; otherwise how many milliseconds to wait.
+        """Count `count` uses by `who` and return 0, or return how many milliseconds to wait.
 
-        `taken` of them have been counted before.
+        `taken` of them have been counted already.
         """
         now = time.monotonic()
         level = self._level(who, now)
-        count = min(count, self._burst)  # or it would never be possible
+        count = min(count, self._burst)  # otherwise a large count would never pass
         if level + taken < count:
-            return math.ceil((count - level) / self._per_second * 1_000)  # those are counted again when it comes again
+            return math.ceil((count - level) / self._per_second * 1_000)  # a retry counts the `taken` ones again
         if len(self._buckets) >= MAX_BUCKETS:
-            self._drop_full_ones(now)
+            self._drop_full_buckets(now)
         self._buckets[who] = (level + taken - count, now)
         return 0
 
@@ -32,5 +32,5 @@ class RateLimiter:
         level, then = self._buckets.get(who, (self._burst, now))
         return min(self._burst, level + (now - then) * self._per_second)
 
-    def _drop_full_ones(self, now: float) -> None:
+    def _drop_full_buckets(self, now: float) -> None:
         self._buckets = {who: bucket for who, bucket in self._buckets.items() if self._level(who, now) < self._burst}

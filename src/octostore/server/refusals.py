@@ -1,4 +1,4 @@
-"""Everything that the server refuses: its own words for what never gets to the store, and errors of the store."""
+"""Error responses: the server's own, and those made from the store's errors."""
 
 import math
 
@@ -11,7 +11,7 @@ LOG_IN = "Log in with a token, or run `octostore ui`."
 
 
 class Refusal(Exception):
-    """An answer with a status that says no. `headers` go with it."""
+    """An error response."""
 
     def __init__(self, status: int, failure: Failure, headers: list[tuple[bytes, bytes]] | None = None) -> None:
         super().__init__(failure.error)
@@ -21,7 +21,7 @@ class Refusal(Exception):
 
 
 def refuse(code: str, error: str, *, status: int | None = None, **more: object) -> Refusal:
-    """`more` is what else the failure says; status and advice are those of the code, unless given."""
+    """`more` are further fields of the failure. By default, status and advice are those of the code."""
     kind = ERRORS[code]
     failure = Failure(error=error, code=code, details=kind.advice)
     for name, value in more.items():
@@ -30,7 +30,7 @@ def refuse(code: str, error: str, *, status: int | None = None, **more: object) 
 
 
 def refusal_for(error: Exception) -> Refusal:
-    """Whatever went wrong, as an answer."""
+    """The error response for any exception."""
     if isinstance(error, Refusal):
         return error
     if isinstance(error, TokenOver):
@@ -43,7 +43,7 @@ def refusal_for(error: Exception) -> Refusal:
 
 
 def retry_after(retry_after_ms: int | None) -> list[tuple[bytes, bytes]]:
-    """The header for those who do not read bodies: whole seconds, rounded up."""
+    """The `Retry-After` header: whole seconds, rounded up."""
     if retry_after_ms is None:
         return []
     return [(b"retry-after", str(math.ceil(retry_after_ms / 1_000)).encode())]
@@ -66,7 +66,7 @@ def login_expired() -> Refusal:
 
 
 def bad_code() -> Refusal:
-    advice = f"It works once, within a minute, on the server that made it. {LOG_IN}"
+    advice = f"A link works once, within a minute, on the server that made it. {LOG_IN}"
     return _unauthorized("authentication_failed", "this login link is no longer valid", details=advice)
 
 
@@ -80,18 +80,18 @@ def _unauthorized(
 
 
 def missing_scope(scope: str) -> Refusal:
-    problem = f"this needs a token with the scope {scope}"
+    problem = f"this needs a token with the {scope} scope"
     return refuse("not_allowed", problem, details="Ask an operator for such a token.")
 
 
 def name_not_allowed() -> Refusal:
-    advice = "It is limited to names with a certain prefix. Use such a name, or another token."
+    advice = "The token is limited to a name prefix. Use a name with that prefix, or another token."
     return refuse("not_allowed", "this token may not use that name", details=advice)
 
 
 def prefix_limited() -> Refusal:
-    problem = "this is about all jobs, and this token is limited to a name prefix"
-    return refuse("not_allowed", problem, details="Use a token that is not limited to a prefix.")
+    problem = "this call affects all jobs, and this token is limited to a name prefix"
+    return refuse("not_allowed", problem, details="Use a token without a prefix.")
 
 
 def too_fast(retry_after_ms: int) -> Refusal:
@@ -114,12 +114,12 @@ def wrong_method(method: str, allowed: list[str]) -> Refusal:
 
 
 def body_too_large(limit: int) -> Refusal:
-    # The connection is not closed: what is still being sent is read and dropped, or the client would never see this.
+    # The connection stays open, and the rest of the body is read and dropped: otherwise the client would not see this.
     return refuse("body_too_large", f"the body is larger than {limit:,} bytes", limit=limit)
 
 
 def wrong_shape(error: InvalidInput) -> Refusal:
-    """A body that has not the fields or types that it should; as opposed to values that are out of bounds."""
+    """Wrong fields or types, as opposed to values out of range."""
     advice = "See /docs for the fields of this call; nothing was changed."
     return refuse("invalid_input", str(error), status=422, details=advice, field=error.field)
 
@@ -131,7 +131,7 @@ def too_many_streams(limit: int) -> Refusal:
 
 
 def host_not_allowed(host: str) -> Refusal:
-    return refuse("host_not_allowed", f"this server does not answer for the host {host[:100]!r}")
+    return refuse("host_not_allowed", f"the host {host[:100]!r} is not allowed")
 
 
 def origin_not_allowed() -> Refusal:
@@ -139,7 +139,7 @@ def origin_not_allowed() -> Refusal:
 
 
 def not_from_page() -> Refusal:
-    advice = "Use the same call without /ui/api, and a token. Behind a proxy, let it pass the header Host unchanged."
+    advice = "Use the same path without /ui/api, with a token. A proxy must pass the Host header on unchanged."
     return refuse("origin_not_allowed", "only the live page may call this", details=advice)
 
 
@@ -147,7 +147,7 @@ def shutting_down() -> Refusal:
     return refuse("shutting_down", "the server is stopping", retry_after_ms=1_000)
 
 
-# Before there is a request
+# Before a request is complete
 
 
 def malformed() -> Refusal:
@@ -155,14 +155,14 @@ def malformed() -> Refusal:
 
 
 def hash_in_target() -> Refusal:
-    """The parser would drop everything after it, and the request would be about another name."""
+    """The parser would drop everything after the #, and the request would be about another name."""
     advice = "Write # as %23; nothing was changed."
-    return refuse("malformed_request", "the address of the request contains #", details=advice)
+    return refuse("malformed_request", "the URL contains #", details=advice)
 
 
 def upgrade_with_body() -> Refusal:
     advice = "Send it as plain HTTP/1.1, without `Upgrade`; nothing was changed."
-    return refuse("malformed_request", "a request with a body cannot ask for another protocol", details=advice)
+    return refuse("malformed_request", "a request with a body cannot be an upgrade", details=advice)
 
 
 def too_slow(seconds: float) -> Refusal:
@@ -175,7 +175,7 @@ def head_too_large(max_bytes: int, max_headers: int) -> Refusal:
 
 
 def too_many_connections() -> Refusal:
-    return refuse("too_many_connections", "the server has reached its limit of connections", retry_after_ms=1_000)
+    return refuse("too_many_connections", "the server has reached its connection limit", retry_after_ms=1_000)
 
 
 def too_many_from_address(limit: int) -> Refusal:

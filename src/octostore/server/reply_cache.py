@@ -1,4 +1,4 @@
-"""Answers that cost a scan or a write: whoever asks while one is under way, or soon after it, shares it."""
+"""A cache for replies that cost a scan or a write. Callers that ask meanwhile, or soon after, share one reply."""
 
 import asyncio
 import time
@@ -8,7 +8,7 @@ from typing import Generic, NamedTuple, TypeVar
 T = TypeVar("T")
 
 FAILED_SECONDS = 1.0
-"""For how long a failure is an answer, so that it is not tried again for everybody."""
+"""How long a failure is cached, so that not every caller tries again."""
 
 
 class _Fetch(NamedTuple, Generic[T]):
@@ -17,34 +17,34 @@ class _Fetch(NamedTuple, Generic[T]):
 
 
 class ReplyCache(Generic[T]):
-    """An answer of `find`, for each key that it is given, is good for `seconds` from when it was asked for."""
+    """Caches the results of `find` by key, each for `seconds` from when it was requested."""
 
     def __init__(self, seconds: float, find: Callable[[str], Awaitable[T]]) -> None:
         self.seconds = seconds
         self._find = find
-        self._asked: dict[str, _Fetch[T]] = {}
+        self._fetches: dict[str, _Fetch[T]] = {}
 
     async def __call__(self, key: str = "", max_age: float | None = None) -> T:
-        """With `max_age`, one that is at most so many seconds old."""
+        """Return a result at most `max_age` seconds old."""
         now = time.monotonic()
-        known = self._asked.get(key)
-        if known is None or self._is_over(known, now, self.seconds if max_age is None else max_age):
-            self._asked = {
-                other: asked for other, asked in self._asked.items() if not self._is_over(asked, now, self.seconds)
+        known = self._fetches.get(key)
+        if known is None or self._is_stale(known, now, self.seconds if max_age is None else max_age):
+            self._fetches = {
+                other: fetch for other, fetch in self._fetches.items() if not self._is_stale(fetch, now, self.seconds)
             }
-            known = self._asked[key] = _Fetch(now, asyncio.ensure_future(self._found(key)))
+            known = self._fetches[key] = _Fetch(now, asyncio.ensure_future(self._fetch(key)))
         return await asyncio.shield(known.task)
 
     def forget(self) -> None:
-        """What was found; who waits for an answer still gets it."""
-        self._asked = {}
+        """Drop all results. Callers that are waiting still get theirs."""
+        self._fetches = {}
 
-    async def _found(self, key: str) -> T:
+    async def _fetch(self, key: str) -> T:
         return await self._find(key)
 
-    def _is_over(self, asked: _Fetch[T], now: float, seconds: float) -> bool:
-        task = asked.task
+    def _is_stale(self, fetch: _Fetch[T], now: float, seconds: float) -> bool:
+        task = fetch.task
         if not task.done():
             return False
         has_failed = task.cancelled() or task.exception() is not None
-        return now - asked.at > (min(FAILED_SECONDS, seconds) if has_failed else seconds)
+        return now - fetch.at > (min(FAILED_SECONDS, seconds) if has_failed else seconds)

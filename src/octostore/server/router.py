@@ -1,4 +1,4 @@
-"""The table of routes: what there is, who may use it, what it takes and gives. Everything else is derived from it."""
+"""Routes and routing. The API page and the OpenAPI document are derived from the table of routes."""
 
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import Any, Self, TypeAlias
@@ -14,46 +14,45 @@ Handler: TypeAlias = Callable[..., Coroutine[Any, Any, Any]]
 
 
 class Route(Endpoint, frozen=True, kw_only=True):
-    """An endpoint, and what the server does with it and says of it."""
+    """An endpoint with its handler and documentation."""
 
     handler: Handler | None = None
-    """What answers; None for a command, which is carried out."""
+    """The handler; None for a command that needs no special handling."""
     prepare: Any = None
-    """For a command: what is to be carried out, made from the call. Refuses what the caller may not ask."""
+    """For a command: builds it from the call. Refuses what the caller may not do."""
     respond: Any = None
-    """For a command: what is answered, made from the call and the reply."""
+    """For a command: builds the response from the call and the reply."""
     tag: str = ""
-    """What it is about."""
     summary: str
     description: str = ""
     headers: dict[str, Any] = msgspec.field(default_factory=dict)
-    """Headers that it takes, as types."""
+    """The types of the request headers it reads."""
     responses: dict[int, Any] = msgspec.field(default_factory=dict)
-    """What is answered with which status, as types; by default the reply."""
+    """The type of the response for each status; by default 200 and the reply."""
     content_type: str = "application/json"
     stream: type | None = None
-    """What each event tells, where the answer is a stream of them, or can be."""
+    """The type of each event, if the response is or can be a stream."""
     codes: dict[int, tuple[str, ...]] = msgspec.field(default_factory=dict)
-    """The errors that are particular to this route, by status."""
+    """Error codes specific to this route, by status."""
     translate: Callable[[OctoStoreError], Exception] | None = None
-    """Says an error of the store in other words, where clients expect these."""
+    """Translates a store error to the code that clients of this route expect."""
     challenge: Callable[..., Any] | None = None
-    """Says where to learn about tokens, to those who come without a good one: from the request and the headers."""
+    """Extends the headers of a 401 response with where to learn about tokens."""
     reads: type | None = None
-    """What the body looks like, where the handler reads it by itself."""
+    """The type of the body, if the handler decodes it itself."""
     example: dict[str, Any] = msgspec.field(default_factory=dict)
-    """A request that works on an empty store: `params`, `query`, `body`; `first` names what is to be called before.
+    """A request that works on an empty store: `params`, `query`, `body`; `first` names the calls to make before it.
 
-    `answer` has what the answer to it says other than usual, `others` the same of other answers by their status, and
-    `event` of the first event of a stream.
+    `response` has the fields that differ from the defaults, `other_responses` those of other statuses, and `event`
+    those of a stream's first event.
     """
 
     name: str = ""
-    """Unique, and fit for a metric's label."""
+    """Unique; used as a metric label."""
     is_page: bool = False
-    """Only for the live page: called from our own origin, and with its cookie in place of a token."""
+    """Only for the live page: called from our own origin, with a cookie instead of a token."""
     has_deadline: bool = False
-    """Whether it does something that must not be done for somebody who has given up."""
+    """Whether to skip it if its caller has stopped waiting."""
 
     def __post_init__(self) -> None:
         Endpoint.__post_init__(self)
@@ -64,7 +63,7 @@ class Route(Endpoint, frozen=True, kw_only=True):
 
     @classmethod
     def for_operation(cls, operation: str, **more: Any) -> Self:
-        """The route of an endpoint."""
+        """Make a route from the endpoint of this name."""
         return cls(**msgspec.structs.asdict(BY_OPERATION[operation]), **more)
 
 
@@ -82,7 +81,7 @@ class Router:
             self.add(route.path, route)
 
     def add(self, path: str, route: Route) -> None:
-        """`path` is that of the route, unless this has no parameters, and is found at several."""
+        """`path` differs from `route.path` only for a route without parameters that serves several paths."""
         node = self._root
         for segment in path.split("/"):
             if segment.startswith("{"):
@@ -93,7 +92,7 @@ class Router:
         node.routes[route.method] = route
 
     def find(self, method: str, raw_path: str) -> tuple[Route, dict[str, str]]:
-        """The route, and its parameters as they were sent; raises a refusal if there is none."""
+        """Return the route and its parameters, not yet decoded. Raises a refusal if there is none."""
         node = self._root
         values: list[str] = []
         for segment in raw_path.split("/"):
@@ -111,9 +110,9 @@ class Router:
         return self._search(method, raw_path)
 
     def _search(self, method: str, raw_path: str) -> tuple[Route, dict[str, str]]:
-        """The same the long way round: a job may be called like a route of ours, as in `GET /jobs/requeue`."""
+        """`find`, the slow way: a job may have the name of a route, as in `GET /jobs/requeue`."""
         methods: set[str] = set()
-        for node, values in _ends(self._root, raw_path.split("/")):
+        for node, values in _matches(self._root, raw_path.split("/")):
             route = node.routes.get(method) or node.routes.get("GET" if method == "HEAD" else "")
             if route is not None:
                 return route, dict(zip(route.params, values, strict=True))
@@ -121,22 +120,21 @@ class Router:
         raise wrong_method(method, sorted(methods)) if methods else no_route(raw_path)
 
 
-def _ends(
+def _matches(
     node: _Node, segments: Sequence[str], values: tuple[str, ...] = ()
 ) -> Iterator[tuple[_Node, tuple[str, ...]]]:
-    """Where a path can lead, words before parameters, and what its parameters are then."""
+    """Every node a path can lead to, with the parameters, literals first."""
     if not segments:
         yield node, values
         return
     segment, *rest = segments
     if segment in node.literals:
-        yield from _ends(node.literals[segment], rest, values)
+        yield from _matches(node.literals[segment], rest, values)
     if node.param is not None:
-        yield from _ends(node.param, rest, (*values, segment))
+        yield from _matches(node.param, rest, (*values, segment))
 
 
-def decoded(name: str, value: str) -> str:
-    """Of a parameter."""
+def decode_param(name: str, value: str) -> str:
     try:
         return unquote_to_bytes(value).decode()
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""Everything that handlers use, put together once when the server starts."""
+"""Everything handlers use, created once when the server starts."""
 
 import asyncio
 import hmac
@@ -33,10 +33,10 @@ from octostore.wire.token_files import admin_token_file
 FIGURES_SECONDS = 2.0
 PROBE_SECONDS = 1.0
 QUEUES_SECONDS = 10.0
-"""For how long an answer is good that costs a scan or a write: anybody may ask for it."""
+"""How long replies that cost a scan or a write are cached, because anyone may ask for them."""
 
 SEAL_BYTES = 12
-"""Short, because models copy it; nobody can try more than a few thousand a second."""
+"""Short, because models copy it. The rate limit makes guessing hopeless."""
 
 
 class Services:
@@ -59,58 +59,58 @@ class Services:
         self.auth = auth.Auth(self.store, static, self.logins)
         self.waiting = WaitingClaims(self.store)
         self.streams = OpenStreams(settings.max_streams)
-        self.attention = StandstillDetector()
+        self.standstill = StandstillDetector()
         self.feed = Feed(self.store, self._on_entries, settings.keepalive_seconds / 3)
-        self.pulse = HeartbeatFeed(self.store, self.feed)
+        self.heartbeats = HeartbeatFeed(self.store, self.feed)
         self.is_stopping = False
         self.routes: dict[str, Any] = {}
-        """By operation, as a batch names them."""
+        """By operation, for batches."""
         self._key, self.store_id = b"", ""
         self.figures = ReplyCache[Figures](FIGURES_SECONDS, lambda _: self.store.ask(GetFigures()))
         self.probe = ReplyCache[ProbeReply](PROBE_SECONDS, lambda _: self.store.execute(Probe()))
         self.queues = ReplyCache[QueueList](QUEUES_SECONDS, lambda prefix: self.store.ask(ListQueues(prefix=prefix)))
-        """By the prefix of the names that somebody may see."""
+        """By the name prefix that a token is limited to."""
         self._sweeper: asyncio.Task[None] | None = None
         self.outage = Outage()
         self.tools = LazyTools(load_tools, self.store.in_thread)
 
     async def start(self) -> None:
-        await self.store.in_thread(self.store.local.create)  # for whoever comes, also if they only look
+        await self.store.in_thread(self.store.local.create)  # so that questions work before the first write
         known = await self.store.ask(GetStoreKey())
         self._key, self.store_id = known.key, known.store_id
         self.logins.start(known.store_id, known.key)
         if self.settings.tokens_file is None:
             await auth.ensure_admin_token(self.store, self.admin_file)
         self.feed.start()
-        self.attention.look()
+        self.standstill.start()
         self._sweeper = asyncio.create_task(self._sweep())
 
     @property
     def admin_file(self) -> Path:
-        """Where the store's first token is, unless tokens are set from outside."""
+        """The file with the store's first token, unless the server uses a tokens file."""
         return admin_token_file(self.data_folder, self.store_id)
 
     def stop(self) -> None:
-        """Let what waits and what streams come to an end; requests under way finish by themselves."""
+        """End waiting claims and streams. Other requests finish by themselves."""
         self.is_stopping = True
         self.waiting.stop()
-        self.pulse.stop()
+        self.heartbeats.stop()
         self.feed.stop()
 
     async def close(self) -> None:
         self.stop()
         if self._sweeper is not None:
             self._sweeper.cancel()
-        self.attention.stop()
+        self.standstill.stop()
         await self.store.close()
 
     def pseudonym(self, kind: str, *who: str | None) -> str:
-        """A name in the shape of a UUID, always the same for the same, from which nobody can tell who it is."""
+        """A UUID that is always the same for the same input, and does not reveal it."""
         text = "\0".join([kind, *(part or "" for part in who)])
         return str(uuid.UUID(bytes=hmac.digest(self._key, text.encode(), "sha256")[:16], version=4))
 
     def seal(self, *parts: str) -> str:
-        """What only servers on this store can put under these texts."""
+        """A signature of these texts that only servers on this store can make."""
         text = "\0".join(["seal", *parts])
         return hmac.digest(self._key, text.encode(), "sha256")[:SEAL_BYTES].hex()
 
@@ -125,18 +125,18 @@ class Services:
             self.on_changed_tokens(auth.changed_tokens(entries))
 
     def on_changed_tokens(self, token_ids: set[str]) -> None:
-        """Revoked, or with another secret. What they have open is looked at again: claims that wait, and streams."""
+        """Tokens were revoked or rotated: check their waiting claims and streams again."""
         self.auth.forget(token_ids)
-        self.waiting.try_again(token_ids)
+        self.waiting.recheck_tokens(token_ids)
         self.feed.wake()
 
     async def _sweep(self) -> None:
-        """Write expiries down soon after they happen, for those who follow the log; and notice a store that is away."""
+        """Record expiries soon after they happen, for readers of the log, and notice when the store is unreachable."""
         while True:
             await asyncio.sleep(self.settings.sweep_seconds)
             try:
-                if self.outage.is_on:
-                    await self.store.execute(Probe(principal=SERVER))  # where nothing has expired, only this one writes
+                if self.outage.is_ongoing:
+                    await self.store.execute(Probe(principal=SERVER))  # recovery writes nothing if nothing has expired
                 while not (await self.store.execute(Recover(principal=SERVER))).is_complete:
                     pass
             except OctoStoreError as fault:

@@ -1,4 +1,4 @@
-"""How a server is set up."""
+"""A server's settings."""
 
 from pathlib import Path
 
@@ -21,18 +21,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     allow_hosts: tuple[str, ...] = ()
     allow_origins: tuple[str, ...] = ()
     trusted_proxies: tuple[str, ...] = ()
-    """Networks, or `unix`: the proxies that are believed when they tell whose request it is."""
+    """Networks, or `unix`: the proxies whose headers about the client we believe."""
 
     base_path: str = ""
-    """What clients see in front of our own paths, behind a proxy that serves more than us: `/octo`."""
+    """The path prefix clients use, behind a proxy that serves other things too: `/octo`."""
     has_page: bool = True
-    """Whether there is a live page."""
+    """Whether to serve the live page."""
 
     log_format: LogFormat = "text"
     access_log: bool = False
-    """Whether each request is logged."""
+    """Whether to log each request."""
     slow_batch_seconds: float = 1
-    """How long a transaction may take before the log says so."""
+    """Transactions that take longer are logged."""
 
     max_locks: int = limits.LOCKS_PER_PRINCIPAL
     max_claims: int = limits.CLAIMS_PER_PRINCIPAL
@@ -41,12 +41,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     requests_per_second: float = 5_000
     max_connections: int = 10_000
     max_connections_per_address: int | None = None
-    """By default a number for those of other machines, and none for those of this one: see `connection_limits.py`."""
+    """By default, only other machines have a limit: see `connection_limits.py`."""
     max_streams: int = 100
-    """Of events, per principal."""
+    """Event streams per principal."""
     max_body_bytes: int = 320 * KIB
     max_batch_bytes: int = 4 * KIB * KIB
-    """Of a batch, whose commands are still no larger than they may be by themselves."""
+    """For a batch. Each of its commands still has the limits of a single call."""
     max_head_bytes: int = 16 * KIB
     max_headers: int = 64
     request_seconds: float = 20
@@ -54,10 +54,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     idle_seconds: float = 75
     """How long a connection may be open without a request."""
     write_seconds: float = 20
-    """How long a client may take to read what it was sent."""
+    """How long a client may take to read its response."""
     keepalive_seconds: float = 15
-    """How long a stream may be silent: then a comment is sent, for those in between who close what is idle."""
+    """How long a stream may be silent before it sends a comment, so that proxies do not close it as idle."""
     sweep_seconds: float = 1
-    """How soon expiries are written down by a server that has nothing else to do."""
+    """How often an idle server records expiries."""
     stop_seconds: float = 20
     """How long requests may take to finish when the server stops."""

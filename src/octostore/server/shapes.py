@@ -1,4 +1,4 @@
-"""What is wrong with the shape of what was sent, in msgspec's words with the name of the field first."""
+"""Errors about the shape of a request: msgspec's message, with the name of the field first."""
 
 import msgspec
 
@@ -14,7 +14,7 @@ def shape_error(error: msgspec.ValidationError) -> Refusal:
 
 
 def locate_problem(where: str, error: msgspec.ValidationError) -> tuple[str, str]:
-    """The field, and the problem, which quotes what was sent and may be long."""
+    """Return the field and the problem, shortened because it may quote the request."""
     problem, _, path = str(error).partition(" - at `$")
     field = path.rstrip("`").lstrip(".") or where
     return field, f"is wrong: {shorten(problem[:1].lower() + problem[1:], SHOWN_BYTES)}"

@@ -1,4 +1,4 @@
-"""Since when the server has surely looked at its connections, and so how old a request can be that it reads now."""
+"""Detects that the process stood still, and so how old a request may be when it is read."""
 
 import asyncio
 import re
@@ -10,41 +10,41 @@ from octostore.wire.deadline import DEADLINE_HEADER, DEADLINE_MAX_MS
 
 CHECK_SECONDS = 0.25
 STANDSTILL_SECONDS = 3 * CHECK_SECONDS
-"""A busy loop may look a little late. What lasts longer than this counts."""
+"""A busy loop may check a little late. Only longer gaps count."""
 CATCH_UP_SECONDS = 2.0
-"""For how long after a standstill requests may be read that came during it."""
+"""How long after a standstill the server may still read requests that arrived during it."""
 _HEADER = DEADLINE_HEADER.lower().encode()
 _MILLISECONDS = re.compile("[1-9][0-9]{0,8}")
 
 
 class StandstillDetector:
-    """A process that stands still (stopped, swapped out, suspended) reads what came meanwhile as if it were new.
+    """After a standstill (stopped, swapped out, suspended), old requests look like new ones.
 
-    Nobody can tell how long a request lay in its socket. So whatever is read after a standstill counts as having come
-    when that began. Where that is too hard on a request that has just come, its client sends it again.
+    Nobody can tell how long a request waited in its socket. So every request read after a standstill counts as having
+    arrived when the standstill began. If that is wrong, the client sends the request again.
     """
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._last = boottime()
+        self._checked_at = boottime()
         self._stood_still_at = 0.0
         self._caught_up_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
-    def look(self) -> None:
-        """To be called once; it goes on by itself."""
+    def start(self) -> None:
+        """Call once; it reschedules itself."""
         now = boottime()
-        if now - self._last > STANDSTILL_SECONDS:
-            self._stood_still_at, self._caught_up_at = self._last, now + CATCH_UP_SECONDS
-        self._last = now
-        self._timer = self._loop.call_later(CHECK_SECONDS, self.look)
+        if now - self._checked_at > STANDSTILL_SECONDS:
+            self._stood_still_at, self._caught_up_at = self._checked_at, now + CATCH_UP_SECONDS
+        self._checked_at = now
+        self._timer = self._loop.call_later(CHECK_SECONDS, self.start)
 
     def stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
 
     def deadline_of(self, request: Request) -> float | None:
-        """Until when its caller waits for an answer, on the clock of `boottime`; None where it does not say."""
+        """When its caller stops waiting, by `boottime`; None if it did not say."""
         header = request.headers.get(_HEADER)
         if header is None:
             return None
@@ -54,8 +54,8 @@ class StandstillDetector:
         return self._received_at() + int(text) / 1_000
 
     def _received_at(self) -> float:
-        """The earliest moment at which a request that is read now can have come."""
+        """The earliest time at which a request that is read now can have arrived."""
         now = boottime()
-        if now - self._last > STANDSTILL_SECONDS:
-            return self._last
+        if now - self._checked_at > STANDSTILL_SECONDS:
+            return self._checked_at
         return self._stood_still_at if now < self._caught_up_at else now

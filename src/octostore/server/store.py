@@ -1,4 +1,4 @@
-"""The store, as the server uses it: commands by the loop, and what reads in threads of its own."""
+"""The store as the server uses it: commands go through the event loop, questions run in reader threads."""
 
 import asyncio
 from collections.abc import Callable
@@ -25,14 +25,14 @@ class ServedStore(LoopStore):
         super().__init__(store)
         self._loop = asyncio.get_running_loop()
         self._readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="octostore-reader")
-        # Those who follow the log and are far behind must not keep all others waiting for a thread.
+        # Readers of the log that are far behind must not take all reader threads.
         self._feeder = ThreadPoolExecutor(1, thread_name_prefix="octostore-feed")
 
     async def execute(self, command: Command[R_co]) -> R_co:
-        (answer,) = await self.submit([command])
-        if isinstance(answer, OctoStoreError):
-            raise answer
-        reply: R_co = answer
+        (outcome,) = await self.submit([command])
+        if isinstance(outcome, OctoStoreError):
+            raise outcome
+        reply: R_co = outcome
         return reply
 
     async def ask(self, question: Question[R_co]) -> R_co:
@@ -46,7 +46,7 @@ class ServedStore(LoopStore):
         return await self._loop.run_in_executor(self._feeder, call)
 
     async def close(self) -> None:
-        """Finish what was submitted."""
+        """Finish the submitted commands, then close."""
         await self.in_thread(self.local.close)
         self._readers.shutdown(wait=False)
         self._feeder.shutdown(wait=False)

@@ -1,4 +1,4 @@
-"""Tokens that are not known yet, looked up together: however many come, the store is asked one question at a time."""
+"""Looks up unknown tokens in batches: however many arrive, the store gets one question at a time."""
 
 import asyncio
 from copy import copy
@@ -10,41 +10,41 @@ from octostore.server.store import ServedStore
 
 AT_ONCE = 500
 PAUSE_SECONDS = 0.01
-"""After a question in which one token was wrong. Those who guess cost little then, and nobody is kept waiting for long:
-a good token that comes with 10,000 wrong ones is found a fifth of a second later.
+"""The pause after a question that contained a wrong token. It makes guessing cheap for the store, at little cost to
+others: a valid token that arrives with 10,000 wrong ones is found a fifth of a second later.
 """
 
 
 class TokenLookups:
     def __init__(self, store: ServedStore) -> None:
         self._store = store
-        self._wanted: dict[bytes, asyncio.Future[TokenView | Exception | None]] = {}
-        self._looking: asyncio.Task[None] | None = None
+        self._pending: dict[bytes, asyncio.Future[TokenView | Exception | None]] = {}
+        self._task: asyncio.Task[None] | None = None
 
     async def find(self, digest: bytes) -> TokenView | None:
-        """The token whose secret has this SHA-256, as the store knows it after this call; None if there is none."""
-        wanted = self._wanted.get(digest)
+        """Return the token whose secret has this SHA-256, read after this call; None if there is none."""
+        wanted = self._pending.get(digest)
         if wanted is None:
-            wanted = self._wanted[digest] = asyncio.get_running_loop().create_future()
-            self._looking = self._looking or asyncio.create_task(self._look())
-        found = await asyncio.shield(wanted)  # others may wait for the same
+            wanted = self._pending[digest] = asyncio.get_running_loop().create_future()
+            self._task = self._task or asyncio.create_task(self._run())
+        found = await asyncio.shield(wanted)  # others may wait for the same token
         if isinstance(found, Exception):
             raise copy(found)
         return found
 
-    async def _look(self) -> None:
-        while self._wanted:
-            digests = tuple(islice(self._wanted, AT_ONCE))
-            wanted = [self._wanted.pop(digest) for digest in digests]
+    async def _run(self) -> None:
+        while self._pending:
+            digests = tuple(islice(self._pending, AT_ONCE))
+            wanted = [self._pending.pop(digest) for digest in digests]
             found = await self._ask(digests)
             for future, one in zip(wanted, found, strict=True):
                 future.set_result(one)
             if None in found:
                 await asyncio.sleep(PAUSE_SECONDS)
-        self._looking = None
+        self._task = None
 
     async def _ask(self, digests: tuple[bytes, ...]) -> "list[TokenView | None] | list[Exception]":
         try:
             return (await self._store.ask(FindTokens(digests=digests))).tokens
-        except Exception as fault:  # noqa: BLE001  # whatever it is, nobody is left waiting
+        except Exception as fault:  # noqa: BLE001  # whatever it is, the waiting callers must get it
             return [fault] * len(digests)

@@ -1,4 +1,4 @@
-"""What answers at `/mcp`. A layer above brings it, and it is imported with the first request: few servers need it."""
+"""The handler for `/mcp`. It comes from a layer above, and is imported on the first request: few servers need it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,11 +10,11 @@ from octostore.server.refusals import no_route
 
 class Tools(Protocol):
     async def answer(self, call: Any) -> Response:
-        """To a `Call`. Raises `ClientDisconnected`, and then nothing was claimed on its account."""
+        """Answer a `Call`. If it raises `ClientDisconnected`, nothing stays claimed."""
 
 
 LoadTools: TypeAlias = Callable[[], Tools]
-"""Imports what it takes. Called once, in a thread."""
+"""Imports the tools. Called once, in a thread."""
 
 
 class LazyTools:

@@ -1,4 +1,4 @@
-"""Claims that wait: in the order of their arrival, and without a thread or a connection to the database."""
+"""Claims that wait for a job, in order of arrival, without using a thread or a database connection."""
 
 import asyncio
 import bisect
@@ -21,7 +21,7 @@ from octostore.stores.wakeups import Topic, topics_of_claim
 from octostore.stores.writer import MAX_BATCH
 
 POSITION_KEPT_SECONDS = 5
-"""How long somebody whose wait has run out may come back to the same place in the line, with the same request id."""
+"""How long a position in line is kept after a wait timed out, for a repeat with the same request id."""
 
 ClaimCommand: TypeAlias = ClaimJob | ClaimNext | ClaimTask
 _Key: TypeAlias = tuple[object, ...]
@@ -34,9 +34,9 @@ class _Waiter:
         self.arrival = 0
         self.has_been_tried = False
         self.is_for_session = isinstance(command, ClaimTask)
-        self.answer: asyncio.Future[ReplyOrError] = asyncio.get_running_loop().create_future()
+        self.reply: asyncio.Future[ReplyOrError] = asyncio.get_running_loop().create_future()
         self.request: _Key = (command.principal, command.request_id, *_key(command)) if command.request_id else ()
-        """What it has in common with a repetition of the same call, and with nothing else; empty without an id."""
+        """Identifies repeats of the same call; empty without a request id."""
 
 
 class _KeptPosition(NamedTuple):
@@ -50,150 +50,150 @@ class WaitingClaims:
         self._loop = asyncio.get_running_loop()
         self._lines: dict[_Key, _WaitLine] = {}
         self._arrivals = count(1)
-        self._places: dict[_Key, _KeptPosition] = {}
+        self._kept_positions: dict[_Key, _KeptPosition] = {}
         self._is_stopping = False
 
     async def claim(self, command: ClaimCommand, wait: float, request: Request) -> ClaimReply:
-        """Claim within `wait` seconds. Raises `ClientDisconnected`, and then the job is nobody's on this account."""
+        """Claim within `wait` seconds. If it raises `ClientDisconnected`, the claim is undone."""
         waiter = _Waiter(command, self._loop.time() + wait)
         try:
             return await self._wait(waiter, request.disconnected())
         finally:
-            self._keep_place(waiter)
+            self._keep_position(waiter)
 
     def stop(self) -> None:
-        """Whoever waits gets an answer now."""
+        """Answer all waiting claims now."""
         self._is_stopping = True
         for line in self._lines.values():
-            line.hurry()
+            line.end_waits()
 
-    def try_again(self, token_ids: set[str]) -> None:
-        """Those who came with one of these tokens: if it is over, the store says so."""
+    def recheck_tokens(self, token_ids: set[str]) -> None:
+        """Try the claims made with these tokens again: the store refuses them if the token is no longer valid."""
         for line in self._lines.values():
-            line.try_again(token_ids)
+            line.recheck_tokens(token_ids)
 
     @property
     def waiting(self) -> int:
         return sum(len(line.waiters) for line in self._lines.values())
 
-    async def _wait(self, waiter: _Waiter, gone: "asyncio.Future[None]") -> ClaimReply:
+    async def _wait(self, waiter: _Waiter, disconnected: "asyncio.Future[None]") -> ClaimReply:
         command, key = waiter.command, _key(waiter.command)
         topics = topics_of_claim(command)
         if key not in self._lines:
             (reply,) = await asyncio.shield(self._store.submit([command]))
             if not is_worth_waiting(command, reply):
-                waiter.answer.set_result(reply)
-                return self._answer(waiter, gone)
+                waiter.reply.set_result(reply)
+                return self._answer(waiter, disconnected)
             waiter.has_been_tried = True
             topics = topics_of_claim(command, reply)
         line = self._lines.get(key)
         if line is None:
             line = self._lines[key] = _WaitLine(self._store, topics, on_end=partial(self._lines.pop, key))
-        waiter.arrival = self._place_of(waiter)
+        waiter.arrival = self._position(waiter)
         line.join(waiter)
         if self._is_stopping:
-            line.hurry()
+            line.end_waits()
         try:
-            await asyncio.wait((waiter.answer, gone), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((waiter.reply, disconnected), return_when=asyncio.FIRST_COMPLETED)
         finally:
             line.leave(waiter)
-        return self._answer(waiter, gone)
+        return self._answer(waiter, disconnected)
 
-    def _answer(self, waiter: _Waiter, gone: "asyncio.Future[None]") -> ClaimReply:
-        if gone.done():
-            waiter.answer.add_done_callback(lambda answer: self.undo(waiter.command, answer.result()))
+    def _answer(self, waiter: _Waiter, disconnected: "asyncio.Future[None]") -> ClaimReply:
+        if disconnected.done():
+            waiter.reply.add_done_callback(lambda reply: self.undo(waiter.command, reply.result()))
             raise ClientDisconnected
-        reply = waiter.answer.result()
+        reply = waiter.reply.result()
         if isinstance(reply, Exception):
             raise reply
         claim: ClaimReply = reply
         return claim
 
     def undo(self, command: Command[Any], reply: ReplyOrError) -> None:
-        """A claim that nobody will hear of would keep everybody else waiting until it expires.
+        """Undo a claim whose response nobody will receive. Otherwise it would block the job until it expires.
 
-        Only the store knows whether somebody has: the same request may have come again, here or at another server.
+        The store decides: a repeat of the same request may have been answered, here or by another server.
         """
         undo = undo_of(reply, command.principal)
         if undo is not None:
             self._store.submit([undo])
 
-    # The place of somebody who comes back
+    # Positions kept for repeated calls
 
-    def _place_of(self, waiter: _Waiter) -> int:
+    def _position(self, waiter: _Waiter) -> int:
         now = self._loop.time()
-        while self._places and next(iter(self._places.values())).until <= now:  # they are in the order of their ends
-            del self._places[next(iter(self._places))]
-        known = self._places.pop(waiter.request, None) if waiter.request else None
+        while self._kept_positions and next(iter(self._kept_positions.values())).until <= now:  # oldest first
+            del self._kept_positions[next(iter(self._kept_positions))]
+        known = self._kept_positions.pop(waiter.request, None) if waiter.request else None
         return known.arrival if known else next(self._arrivals)
 
-    def _keep_place(self, waiter: _Waiter) -> None:
+    def _keep_position(self, waiter: _Waiter) -> None:
         now = self._loop.time()
         if waiter.request and waiter.arrival and now >= waiter.deadline:
-            self._places.pop(waiter.request, None)
-            self._places[waiter.request] = _KeptPosition(waiter.arrival, now + POSITION_KEPT_SECONDS)
+            self._kept_positions.pop(waiter.request, None)
+            self._kept_positions[waiter.request] = _KeptPosition(waiter.arrival, now + POSITION_KEPT_SECONDS)
 
 
 class _WaitLine:
-    """Those who wait for the same job, or for the next one of the same queue. Only the first of them is tried."""
+    """The claims waiting for the same job, or the next one in the same queue. Only the first in line is tried."""
 
     def __init__(self, store: ServedStore, topics: list[Topic], on_end: Callable[[], object]) -> None:
         self.waiters: list[_Waiter] = []
         self._store = store
-        self._bell = LoopFlag()
+        self._wakeup = LoopFlag()
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.create_task(self._serve(topics, on_end))
 
     def join(self, waiter: _Waiter) -> None:
         bisect.insort(self.waiters, waiter, key=lambda other: other.arrival)
-        self._bell.event.set()
+        self._wakeup.event.set()
 
     def leave(self, waiter: _Waiter) -> None:
-        """It may be in the middle of being tried, and still get an answer."""
+        """A claim that is being tried right now may still get its reply."""
         if waiter in self.waiters:
             self.waiters.remove(waiter)
-            self._bell.event.set()
+            self._wakeup.event.set()
 
-    def hurry(self) -> None:
+    def end_waits(self) -> None:
         for waiter in self.waiters:
             waiter.deadline = 0
-        self._bell.event.set()
+        self._wakeup.event.set()
 
-    def try_again(self, token_ids: set[str]) -> None:
+    def recheck_tokens(self, token_ids: set[str]) -> None:
         for waiter in self.waiters:
             permit = waiter.command.permit
             if permit is not None and permit.token_id in token_ids:
                 waiter.has_been_tried = False
-                self._bell.event.set()
+                self._wakeup.event.set()
 
     async def _serve(self, topics: list[Topic], on_end: Callable[[], object]) -> None:
         try:
-            with self._store.local.listening(topics, self._bell.set):
+            with self._store.local.listening(topics, self._wakeup.set):
                 while self.waiters:
-                    self._bell.event.clear()
+                    self._wakeup.event.clear()
                     pause = await self._try()
                     if pause > 0:
                         with suppress(TimeoutError):
-                            await asyncio.wait_for(self._bell.event.wait(), pause)
-        except Exception as fault:  # noqa: BLE001  # whatever it is, nobody is left waiting
+                            await asyncio.wait_for(self._wakeup.event.wait(), pause)
+        except Exception as fault:  # noqa: BLE001  # whatever it is, the waiting callers must get it
             for waiter in self.waiters:
-                _settle(waiter, fault)
+                _complete(waiter, fault)
         finally:
             on_end()
 
     def _to_try(self, now: float) -> list[_Waiter]:
         others = (w for w in self.waiters[1:] if w.deadline <= now or not w.has_been_tried or w.is_for_session)
         tried = [self.waiters[0], *islice(others, MAX_BATCH)]
-        # A queue may have several jobs, which are for those who stand before the last of these.
+        # A queue may have several jobs. They belong to those further ahead in line.
         ahead = self.waiters.index(tried[-1]) + 1
         return self.waiters[:ahead] if isinstance(tried[0].command, ClaimNext) and ahead <= MAX_BATCH else tried
 
     async def _try(self) -> float:
-        """Claim for the first in line, and then for those who have just come or whose time is over.
+        """Try the first in line, then those that just arrived or whose wait is over.
 
-        All in one transaction, so that nobody jumps the line. Newcomers are tried because theirs may be an earlier
-        claim of their own, whose answer they have not got; those who wait for a session because it may have been
-        handed over to any of them. Returns how long to wait before it makes sense to go on.
+        All in one transaction, so that nobody jumps the line. New arrivals are tried because they may repeat a call
+        that already succeeded; those waiting for a session because it may have been handed over to any of them. Returns
+        how long to wait before the next try.
         """
         first = self.waiters[0]
         now = self._loop.time()
@@ -205,24 +205,24 @@ class _WaitLine:
             if waiter.deadline <= now or not is_worth_waiting(waiter.command, reply):
                 self._answer(waiter, reply)
         if getattr(replies[0], "all_done", None):
-            # So it is for all who wait for the same; those who came until then need not be tried for it.
+            # This holds for all who wait for the same jobs, so they need not be tried.
             for waiter in [w for w in self.waiters if not is_worth_waiting(w.command, replies[0])]:
                 self._answer(waiter, replies[0])
         if self.waiters[:1] != [first]:
             return 0
         until_deadline = min(waiter.deadline for waiter in self.waiters) - self._loop.time()
-        # A millisecond more, to be past the moment and not at it.
+        # One millisecond more, to be past that time and not at it.
         return max(0.001, min(until_deadline, ((replies[0].retry_after_ms or 0) + 1) / 1_000))
 
     def _answer(self, waiter: _Waiter, reply: ReplyOrError) -> None:
         if waiter in self.waiters:
             self.waiters.remove(waiter)
-        _settle(waiter, reply)
+        _complete(waiter, reply)
 
 
-def _settle(waiter: _Waiter, reply: ReplyOrError) -> None:
-    if not waiter.answer.done():
-        waiter.answer.set_result(reply)
+def _complete(waiter: _Waiter, reply: ReplyOrError) -> None:
+    if not waiter.reply.done():
+        waiter.reply.set_result(reply)
 
 
 def _key(command: ClaimCommand) -> _Key:

@@ -1,4 +1,4 @@
-"""All routes, by what they are about. The order is that of the API page."""
+"""All routes, grouped as on the API page."""
 
 import re
 
@@ -13,12 +13,12 @@ from octostore.server.settings import Settings
 _MODULES = [jobs, queues, sessions, batches, events, locks, mcp, tokens, page, operations]
 ROUTES = [msgspec.structs.replace(route, tag=module.TAG) for module in _MODULES for route in module.ROUTES]
 TAGS = {module.TAG: (module.__doc__ or "").strip() for module in _MODULES}
-"""What each group of routes is about."""
+"""The description of each group of routes."""
 _BASE_PATH = re.compile(r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._~-]+)*", re.ASCII)
 
 
 def documented_routes(*, has_page: bool) -> list[Route]:
-    """What a server has, as its documents tell of it."""
+    """The routes that the API documentation describes."""
     return [route for route in ROUTES if has_page or route.tag != page.TAG]
 
 

@@ -24,24 +24,24 @@ TAG = "batches"
 class _Prepared(NamedTuple):
     call: Call
     command: AnyCommand | Exception
-    """Or why there is none."""
+    """The command, or the error that prevents it."""
 
 
 async def batch(call: Call) -> Response:
     body: bodies.BatchBody = call.body
     check_batch_size(body.commands)
-    # One has been counted as the request.
+    # The request itself has already been counted as one.
     pause_ms = call.services.rates.take(call.principal.name, len(body.commands), taken=1)
     if pause_ms:
         raise too_fast(pause_ms)
     prepared = [_prepare(call, document) for document in body.commands]
     commands = [one.command for one in prepared if not isinstance(one.command, Exception)]
     replies = iter(await _execute(call, commands, body.atomic))
-    return Response(BatchResponse(answers=[_answer(one, replies) for one in prepared]))
+    return Response(BatchResponse(answers=[_respond(one, replies) for one in prepared]))
 
 
 def _prepare(call: Call, document: dict[str, Any]) -> _Prepared:
-    """What is wrong with one of them does not keep the others from being carried out."""
+    """An error in one command does not stop the others."""
     one = call
     try:
         endpoint = find_endpoint(document)
@@ -73,18 +73,18 @@ async def _execute(call: Call, commands: Sequence[AnyCommand], atomic: bool) -> 
     return replies
 
 
-def _answer(one: _Prepared, replies: Iterator[Any]) -> CommandResponse:
+def _respond(one: _Prepared, replies: Iterator[Any]) -> CommandResponse:
     call, command = one
     if isinstance(command, Exception):
-        return _refused(call, command)
+        return _respond_with_error(call, command)
     try:
         answer = respond(call, command, next(replies))
-    except Exception as error:  # noqa: BLE001  # told in its place, and logged if nobody knows why
-        return _refused(call, error)
+    except Exception as error:  # noqa: BLE001  # goes into this command's response, and into the log if it is a bug
+        return _respond_with_error(call, error)
     return CommandResponse(status=answer.status, body=answer.content)
 
 
-def _refused(call: Call, error: Exception) -> CommandResponse:
+def _respond_with_error(call: Call, error: Exception) -> CommandResponse:
     note_error(call.services, call.principal.name, error)
     translate = call.route.translate
     if translate is not None and isinstance(error, OctoStoreError):
@@ -112,11 +112,11 @@ ROUTES = [
     Route.for_operation(
         "batch",
         handler=batch,
-        summary="Several commands in one call",
+        summary="Run several commands in one call",
         description=(
-            "Up to 1,000 of any kind but those about tokens, carried out in their order. Each is answered in its place "
-            "as the single call would be: `status` and `body`. One that is refused changes nothing, and does not keep "
-            "the others from being carried out. They are all in one transaction unless `atomic` is false."
+            "Up to 1,000 commands, in order, of any kind except token commands. `answers` has the `status` and `body` "
+            "that each single call would return. A refused command changes nothing, and does not stop the others. All "
+            "commands run in one transaction unless `atomic` is false."
         ),
         responses={200: BatchResponse},
         example={

@@ -1,4 +1,4 @@
-"""The log: a page, or a stream that goes on."""
+"""The log: page by page, or as a stream."""
 
 import asyncio
 import time
@@ -19,7 +19,7 @@ from octostore.wire import bodies
 from octostore.wire import fields as f
 
 TAG = "events"
-NEEDS_STREAM = "come on a stream: send `Accept: text/event-stream`, or use `GET /heartbeats` for how they stand now"
+NEEDS_STREAM = "needs a stream: send `Accept: text/event-stream`, or use `GET /heartbeats` for the current state"
 
 
 def _prepare_events(call: Call) -> ListEvents:
@@ -28,23 +28,23 @@ def _prepare_events(call: Call) -> ListEvents:
         question = ListEvents(**query.values())
     except InvalidInput as error:
         raise bodies.with_wire_name(error, bodies.EventsQuery) from None
-    return msgspec.structs.replace(question, **_what_may_be_told(call, query))
+    return msgspec.structs.replace(question, **_visible_part(call, query))
 
 
 async def events(call: Call) -> Response | StreamingResponse:
     question: ListEvents = call.route.prepare(call)
     question = msgspec.structs.replace(question, after=_resume_from(call, question.after))
-    beating = _beating(call)
+    heartbeat_jobs = _heartbeat_jobs(call)
     if b"text/event-stream" not in call.request.headers.get(b"accept", b"").lower():
-        if beating:
+        if heartbeat_jobs:
             raise InvalidInput("heartbeats", NEEDS_STREAM)
         return Response(await call.services.store.ask(question))
     slot = call.services.streams.slot(call.principal.name)
-    return EventStream(call.request, _frames(call, question, beating), slot)
+    return EventStream(call.request, _frames(call, question, heartbeat_jobs), slot)
 
 
-def _beating(call: Call) -> tuple[str, ...]:
-    """The jobs whose heartbeats are wanted, too, if the token may see them."""
+def _heartbeat_jobs(call: Call) -> tuple[str, ...]:
+    """The jobs whose heartbeats the stream includes. Refuses jobs that the token may not see."""
     query: bodies.EventsQuery = call.query
     if query.heartbeats is None:
         return ()
@@ -57,18 +57,18 @@ def _beating(call: Call) -> tuple[str, ...]:
     return job_ids
 
 
-def _what_may_be_told(call: Call, query: bodies.EventsQuery) -> dict[str, Any]:
-    """Jobs by their names, and sessions to their principals; to operators everything."""
+def _visible_part(call: Call, query: bodies.EventsQuery) -> dict[str, Any]:
+    """Limit the question to what the token may see: names with its prefix, and sessions of its principal."""
     principal = call.principal
-    told: dict[str, Any] = {"principal": None if principal.sees_all else principal.name}
+    visible: dict[str, Any] = {"principal": None if principal.sees_all else principal.name}
     if query.session is not None:
-        told["session_id"] = principal.session(query.session)
+        visible["session_id"] = principal.session(query.session)
     if query.job is not None:
         principal.require_name(query.job)
-        told["prefix"] = None  # one job is as narrow as it gets
+        visible["prefix"] = None  # one job is narrow enough
     elif query.session is None:
-        told["prefix"] = principal.restrict_prefix(query.prefix) or None
-    return told
+        visible["prefix"] = principal.restrict_prefix(query.prefix) or None
+    return visible
 
 
 def _resume_from(call: Call, after: int) -> int:
@@ -81,12 +81,12 @@ def _resume_from(call: Call, after: int) -> int:
     return int(last)
 
 
-async def _frames(call: Call, question: ListEvents, beating: Sequence[str]) -> AsyncGenerator[bytes, None]:
+async def _frames(call: Call, question: ListEvents, heartbeat_jobs: Sequence[str]) -> AsyncGenerator[bytes, None]:
     feed = call.services.feed
-    silence = call.services.settings.keepalive_seconds * 2 / 3  # a tick later it would be the whole of it
+    silence = call.services.settings.keepalive_seconds * 2 / 3  # readers wake every third of it
     sent_at = time.monotonic()
-    with call.services.pulse.watching(beating) as watcher:
-        while await may_go_on(call):
+    with call.services.heartbeats.watching(heartbeat_jobs) as watcher:
+        while await may_continue(call):
             content, after = await feed.part(question)
             content += watcher.news()
             if after == question.after and not content:
@@ -98,11 +98,11 @@ async def _frames(call: Call, question: ListEvents, beating: Sequence[str]) -> A
                 yield content
 
 
-async def may_go_on(call: Call) -> bool:
+async def may_continue(call: Call) -> bool:
     return not call.services.is_stopping and await call.services.auth.is_current(call.request, call.principal)
 
 
-async def is_one_set_within(events: Sequence[asyncio.Event], seconds: float) -> bool:
+async def is_any_set_within(events: Sequence[asyncio.Event], seconds: float) -> bool:
     waits = [asyncio.create_task(event.wait()) for event in events]
     try:
         done, _ = await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -131,17 +131,17 @@ ROUTES = [
         handler=events,
         prepare=_prepare_events,
         respond=respond_with_reply,
-        summary="The log, a page or a stream",
+        summary="Read the log, page by page or as a stream",
         description=(
-            "Oldest first; all that is given must hold. With a `prefix` or `types`, a page may have fewer events than "
-            "the `limit`, or none: go on from `after` until it stands still. With `Accept: text/event-stream` it goes "
-            "on with what happens next: `id` is the event's `seq`, and `Last-Event-ID` resumes after it. A reader "
-            "that is too slow is disconnected, and nothing is skipped. A principal may have 100 streams open "
-            "(`--max-streams`). Only a session's principal and operators see what happens to the session itself. "
-            "With `heartbeats`, the stream also sends `heartbeat` frames: how the live claims on these jobs stand, at "
-            "once and whenever one has changed, at most every two seconds. Their `data` is one of the `claims` of "
-            "`GET /heartbeats`, and they have no `id`. When a claim ends, its event says so; a heartbeat read just "
-            "before may come just after, so compare `fencing_token`."
+            "Oldest first; all conditions must hold. With `prefix` or `types`, a page may have fewer events than "
+            "`limit`, or none: continue from `after` until it no longer changes. With `Accept: text/event-stream`, the "
+            "response is a stream that continues with new events: `id` is the event's `seq`, and `Last-Event-ID` "
+            "resumes after it. A reader that is too slow is disconnected, and no event is skipped. A principal may "
+            "have 100 streams open (`--max-streams`). Only a session's principal and operators see the session's own "
+            "events. With `heartbeats`, the stream also sends `heartbeat` frames: the live claims on these jobs, at "
+            "once and after each change, at most every two seconds. Their `data` is one of the `claims` of `GET "
+            "/heartbeats`, and they have no `id`. When a claim ends, its event says so; a `heartbeat` frame read just "
+            "before may arrive just after, so compare `fencing_token`."
         ),
         headers={"Last-Event-ID": f.EventSeq},
         codes={409: ("limit_exceeded",)},

@@ -1,4 +1,4 @@
-"""Jobs: claim, keep, release, look, enqueue, operate."""
+"""Jobs: claim, heartbeat, release, inspect, enqueue, and operate."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from octostore.stores.ids import new_job_id
 from octostore.wire import bodies
 from octostore.wire.responses import ClaimResponse, claim_response
 
-USUAL_RETRY_MS = 1_000
+DEFAULT_RETRY_MS = 1_000
 
 TAG = "jobs"
 JOB = {"job_id": "github-issue-1842"}
@@ -22,20 +22,20 @@ def prepare_claim(call: Call, **given: Any) -> Any:
     body: bodies.ClaimBody = call.body
     owner = call.principal.name if body.owner is None else body.owner
     limit = call.services.max_claims
-    # Nobody knows how many it has by the time it has waited.
-    max_claims = limit.limit if body.wait_seconds else limit.next(call.principal.name)
+    # A waiting claim is always checked: the principal's other claims may change meanwhile.
+    max_claims = limit.limit if body.wait_seconds else limit.limit_for_next(call.principal.name)
     return call.command(owner=owner, host=call.host, max_claims=max_claims, **given)
 
 
-def answer_claim(call: Call, reply: ClaimReply) -> Response:
+def respond_to_claim(call: Call, reply: ClaimReply) -> Response:
     return Response(claim_response(hide_other_jobs(call, reply)))
 
 
 def hide_other_jobs(call: Call, reply: ClaimReply) -> ClaimReply:
-    """When to look again may be about jobs that this token must not know of. All else is about its own."""
+    """Hide when to retry from a limited token: the time may come from a job that it must not see."""
     if not call.principal.prefix or reply.status != "empty":
         return reply
-    return msgspec.structs.replace(reply, retry_after_ms=USUAL_RETRY_MS)
+    return msgspec.structs.replace(reply, retry_after_ms=DEFAULT_RETRY_MS)
 
 
 def _prepare_similar(call: Call) -> Any:
@@ -53,7 +53,7 @@ def _prepare_matching(call: Call) -> Any:
     return call.command(prefix=call.principal.restrict_prefix(call.body.prefix))
 
 
-def _answer_enqueue(_call: Call, reply: EnqueueReply) -> Response:
+def _respond_to_enqueue(_call: Call, reply: EnqueueReply) -> Response:
     return Response(reply, 201 if reply.created else 200)
 
 
@@ -98,11 +98,11 @@ ROUTES = [
     command_route(
         "claim_job",
         prepare=prepare_claim,
-        respond=answer_claim,
-        summary="Become the one owner of a job",
+        respond=respond_to_claim,
+        summary="Become the only owner of a job",
         description=(
-            "`status` tells whether it worked: `claimed`, or `held`, `done`, `delayed`, `dead`. With `wait_seconds` a "
-            "job that cannot be had at once is waited for, in the order of arrival."
+            "`status` is the result: `claimed`, or `held`, `done`, `delayed` or `dead`. With `wait_seconds`, the call "
+            "waits for a job that is not available at once, in order of arrival."
         ),
         responses={200: ClaimResponse},
         codes={404: ("not_found",), 409: ("limit_exceeded", "lease_lost")},
@@ -119,7 +119,7 @@ ROUTES = [
     ),
     command_route(
         "heartbeat_job",
-        summary="Prove you are alive, and say what is being done",
+        summary="Prove you are alive, and report progress",
         codes={409: ("lease_lost",)},
         example={
             "params": JOB,
@@ -129,16 +129,17 @@ ROUTES = [
     ),
     command_route(
         "checkpoint_job",
-        summary="Leave what a successor needs to go on from here",
+        summary="Save what the next owner needs to continue",
         codes={409: ("lease_lost",)},
         example={"params": JOB, "body": {"lease_id": "$LEASE", "data": {"step": 3}}, **CLAIMED},
     ),
     command_route(
         "release_job",
-        summary="End one's claim, and say how it went",
+        summary="End your claim with an outcome",
         description=(
-            "`released`: free again. `done`: finished. `failed`: retried, if it was enqueued. `deferred`: later, and "
-            "not an attempt. The same call again gets the same answer."
+            "`released`: the job is free again. `done`: it is finished. `failed`: it is retried if it was enqueued. "
+            "`deferred`: it runs later, and this does not count as an attempt. Repeating the call returns the same "
+            "response."
         ),
         codes={409: ("lease_lost",)},
         example={
@@ -150,28 +151,28 @@ ROUTES = [
     ),
     command_route(
         "undo",
-        summary="Take back a claim or session whose caller stopped waiting",
+        summary="Undo a claim or session whose caller stopped waiting",
         description=(
-            "For clients that give up on a call that was under way. It is as if the call had never been made, unless "
-            "the same request was answered again since: then `undone` is false, and whoever got that answer has it."
+            "For clients that give up on a call in progress. The state is as if the call had never been made, unless "
+            "a repeat of the same request has been answered meanwhile: then `undone` is false, and the claim stays."
         ),
         example={"body": {"lease_id": "$LEASE", **JOB}, "response": {"undone": True}, **CLAIMED},
     ),
     question_route(
         "get_job",
-        summary="How a job stands, and who has it",
+        summary="Get a job and its owner",
         description=(
-            "A name that nobody has ever claimed or enqueued is a free job with `is_known: false`; "
-            "`GET /jobs/{job_id}/similar` says which one may have been meant."
+            "A name that was never claimed or enqueued is a free job with `is_known: false`; "
+            "`GET /jobs/{job_id}/similar` suggests names."
         ),
         example={"params": JOB, "response": CLAIMED_JOB, **CLAIMED},
     ),
     question_route(
         "find_similar",
         prepare=_prepare_similar,
-        summary="Which names are like this one",
+        summary="Find names similar to this one",
         description=(
-            "Up to three existing names, best first: those that begin with it, then the most alike. A token that is "
+            "Up to three existing names, best first: names that begin with this one, then the most similar. A token "
             "limited to a prefix gets only names with that prefix."
         ),
         example={
@@ -182,10 +183,10 @@ ROUTES = [
     ),
     question_route(
         "list_jobs",
-        summary="Jobs by name, a page at a time",
+        summary="List jobs, page by page",
         description=(
-            "All that is given must hold. With `owner` or `kind`, a page may have fewer jobs than the `limit`, or "
-            "none, and a `cursor` all the same: at most 2,000 are looked through for it."
+            "All conditions must hold. With `owner` or `kind`, one call examines at most 2,000 jobs, so a page may "
+            "have fewer jobs than `limit`, or none, and still have a `cursor`."
         ),
         example={
             "query": {"prefix": "github-issue-", "status": "claimed"},
@@ -195,10 +196,10 @@ ROUTES = [
     ),
     question_route(
         "list_heartbeats",
-        summary="Which of these jobs have a live owner, and since when",
+        summary="List the live claims of these jobs, with their last heartbeats",
         description=(
-            "The live claims on up to 200 jobs, without documents and history; a job that nobody has is left out. To "
-            "follow them, use `heartbeats` of `GET /events`."
+            "For up to 200 jobs, without documents and history; jobs without a live claim are left out. To follow "
+            "heartbeats, use the `heartbeats` parameter of `GET /events`."
         ),
         example={
             "query": {"jobs": "github-issue-1842"},
@@ -208,13 +209,13 @@ ROUTES = [
     ),
     question_route(
         "list_claims",
-        summary="Claims of the last minutes, by job, the most urgent first",
+        summary="List recent claims by job, most urgent first",
         description=(
-            "Claims that were live at some time in the last `window` seconds: who had a job, since when, how that "
-            "ended, and who took over. Jobs come in this order: lost and not taken up, stuck, late, asked to stop, "
-            "taken over by a live owner, other live ones, failed, dead, and those that have ended; each newest first. "
-            "`more` says that some may be left out: jobs beyond the `limit`, live claims beyond the first 2,000 by "
-            "name, losses before the last 1,000, and other ends before the last 600 events. To keep up, follow "
+            "Claims that were live at any time in the last `window` seconds: who had the job, since when, how the "
+            "claim ended, and who took over. Jobs are in this order, newest first within each group: lost and not "
+            "taken over, stuck, late, asked to stop, taken over by a live owner, other live claims, failed, dead, "
+            "ended. `more` is true if some may be missing: jobs beyond `limit`, live claims beyond the first 2,000 by "
+            "name, losses before the last 1,000, and other ends before the last 600 events. To stay up to date, follow "
             "`/events?after=` from `seq`."
         ),
         example={
@@ -226,9 +227,9 @@ ROUTES = [
     command_route(
         "enqueue",
         prepare=_prepare_enqueue,
-        respond=_answer_enqueue,
+        respond=_respond_to_enqueue,
         summary="Put a job in a queue",
-        description="Where a job of that name is in a queue already, nothing changes, and the answer is 200.",
+        description="If a job of that name is already in a queue, nothing changes and the status is 200.",
         responses={201: EnqueueReply, 200: EnqueueReply},
         codes={409: ("limit_exceeded",)},
         example={
@@ -239,7 +240,7 @@ ROUTES = [
     ),
     command_route(
         "requeue_job",
-        summary="Let a dead or done job run again",
+        summary="Run a dead or finished job again",
         codes={404: ("not_found",), 409: ("conflict",)},
         example={
             "params": {"job_id": "build-3f1c2aa"},
@@ -256,11 +257,11 @@ ROUTES = [
     ),
     command_route(
         "cancel_job",
-        summary="Take a job out of its queue, and away from its owner",
+        summary="Cancel a job, even if it is claimed",
         description=(
-            "It is dead then, and `requeue` brings it back. If somebody has it, that claim ends in the same step, and "
-            "the owner's next write gets `lease_lost` with the reason. With `drain` the owner is asked to stop "
-            "instead, and the job is dead when its claim ends, unless it is done then."
+            "The job becomes a dead letter, and `requeue` brings it back. If the job is claimed, the claim ends at "
+            "once, and the owner's next write gets `lease_lost` with the reason. With `drain`, the owner is asked to "
+            "stop instead, and the job is dead when the claim ends, unless it ends with `done`."
         ),
         codes={404: ("not_found",), 409: ("conflict",)},
         example={
@@ -280,8 +281,8 @@ ROUTES = [
         "request_stop",
         summary="Ask the owner of a job to stop",
         description=(
-            "The answers to its heartbeats have `stop_requested` from then on, and the log says when it was told. The "
-            "job stays its own until it ends its claim. Asking again changes nothing."
+            "The responses to its heartbeats then contain `stop_requested`, and the log says when the owner first got "
+            "it. The owner keeps the job until it ends its claim. Asking again changes nothing."
         ),
         codes={404: ("not_found",), 409: ("conflict",)},
         example={
@@ -293,8 +294,8 @@ ROUTES = [
     ),
     command_route(
         "discard_job",
-        summary="Give a dead job up for good",
-        description="Its name is free then, and its story stays in the log.",
+        summary="Discard a dead job for good",
+        description="Its name becomes free; its history stays in the log.",
         codes={404: ("not_found",), 409: ("conflict",)},
         example={
             "params": {"job_id": "build-3f1c2aa"},
@@ -312,6 +313,7 @@ ROUTES = [
     command_route(
         "force_release_job",
         summary="Take a job away from its owner",
+        description="The job is free again, and the owner's next write gets `lease_lost`.",
         codes={404: ("not_found",)},
         example={
             "params": JOB,
@@ -327,12 +329,12 @@ ROUTES = [
     command_route(
         "requeue_matching",
         prepare=_prepare_matching,
-        summary="Let all dead jobs that match run again",
+        summary="Run all matching dead jobs again",
         description=(
-            "One batch of them, in one transaction, in the order of their names. Call again with the `after` of the "
-            "answer until it is null; a job that has died again by then is not changed twice. A token that is limited "
-            "to a prefix changes only jobs with that prefix. If `kind` is given, one call looks through 500 dead jobs, "
-            "and may change fewer than `limit`, or none."
+            "Each call changes one batch, in one transaction, in order of name. Repeat the call with the `after` of "
+            "the response until it is null; a job that dies again meanwhile is not changed twice. A token limited to a "
+            "prefix changes only jobs with that prefix. With `kind`, one call examines 500 dead jobs, and may change "
+            "fewer than `limit`, or none."
         ),
         example={
             "body": {"queue": "default", "reason": "the disk was full"},
@@ -343,8 +345,8 @@ ROUTES = [
     command_route(
         "discard_matching",
         prepare=_prepare_matching,
-        summary="Give all dead jobs that match up for good",
-        description="Batch by batch, as `POST /jobs/requeue` does it.",
+        summary="Discard all matching dead jobs for good",
+        description="Batch by batch, like `POST /jobs/requeue`.",
         example={
             "body": {"prefix": "build-", "reason": "the branch is gone"},
             "first": ["enqueue", "cancel_job"],
@@ -353,8 +355,8 @@ ROUTES = [
     ),
     command_route(
         "recover",
-        summary="Write down expiries now, and tell what was taken back, with the evidence",
-        description="A thousand at a time; ask again unless `is_complete`.",
+        summary="Record expired claims now, and return them with the evidence",
+        description="Up to 1,000 per call; repeat until `is_complete` is true.",
         example={"response": {"recovered": []}},
     ),
 ]

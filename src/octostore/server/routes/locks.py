@@ -1,4 +1,4 @@
-"""Locks: the same jobs, as existing OctoStore clients know them."""
+"""Locks: the same jobs, for existing OctoStore lock clients."""
 
 import json
 import re
@@ -21,7 +21,7 @@ from octostore.server.examples import IN_A_MINUTE
 from octostore.server.http import Response, StreamingResponse
 from octostore.server.refusals import Refusal, refuse
 from octostore.server.router import Route
-from octostore.server.routes.events import is_one_set_within, may_go_on
+from octostore.server.routes.events import is_any_set_within, may_continue
 from octostore.server.routes.sessions import lost_session_as_gone
 from octostore.server.streams import KEEPALIVE, EventStream
 from octostore.stores.loop_flag import LoopFlag
@@ -37,12 +37,12 @@ SOON = {"expires_at": IN_A_MINUTE, "renew_after_ms": 30_000}
 HELD = {"name": "deploy-main", "status": "held", "expires_at": IN_A_MINUTE, "metadata": METADATA}
 CODES = {"job_id": "invalid_lock_name", "ttl": "invalid_ttl"}
 BEATS_PER_TTL = 2
-"""As these clients have always been told; all others heartbeat more often (`core/beats.py`)."""
+"""The interval lock clients have always had; others heartbeat more often (`core/beats.py`)."""
 _USUAL_LEASE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def with_lock_codes(error: OctoStoreError) -> Exception:
-    """Errors by the codes that lock clients know."""
+    """Translate an error to the code that lock clients know."""
     if isinstance(error, InvalidInput) and error.field in CODES:
         return refuse(CODES[error.field], str(error), field=error.field, limit=error.limit, size=error.size)
     if isinstance(error, LeaseLost):
@@ -57,7 +57,7 @@ def with_acquire_codes(error: OctoStoreError) -> Exception:
 
 
 def _not_current(status: int) -> Refusal:
-    return refuse("lease_not_current", "this lease is not the lock's current one", status=status)
+    return refuse("lease_not_current", "this is not the lock's current lease", status=status)
 
 
 def _prepare_acquire(call: Call) -> Any:
@@ -67,14 +67,14 @@ def _prepare_acquire(call: Call) -> Any:
     return call.command(owner=call.principal.name, host=call.host, max_claims=call.services.settings.max_locks)
 
 
-def _acquired(call: Call, reply: ClaimReply) -> Response:
+def _respond_acquired(call: Call, reply: ClaimReply) -> Response:
     match reply.status:
         case "claimed":
             return Response(
                 LockAcquired(
                     lease_id=reply.lease_id or "",
                     fencing_token=reply.fencing_token or 0,
-                    expires_at=_known(reply.expires_at),
+                    expires_at=_require(reply.expires_at),
                     renew_after_ms=(reply.remaining_ms or 0) // BEATS_PER_TTL,
                     metadata=_text(reply.metadata),
                 )
@@ -83,13 +83,13 @@ def _acquired(call: Call, reply: ClaimReply) -> Response:
             return Response(
                 LockHeld(
                     holder_id=call.services.pseudonym("holder", reply.principal, reply.session_id),
-                    expires_at=_known(reply.expires_at),
+                    expires_at=_require(reply.expires_at),
                     retry_after_ms=reply.retry_after_ms or 0,
                     metadata=_text(reply.metadata),
                 )
             )
         case "delayed":
-            available_at = _known(reply.available_at)
+            available_at = _require(reply.available_at)
             ended = [attempt.ended_at for attempt in reply.previous if attempt.how != "undone"]
             delay = available_at - ended[0] if ended else None
             return Response(
@@ -101,7 +101,7 @@ def _acquired(call: Call, reply: ClaimReply) -> Response:
                 409,
             )
         case _:
-            problem = f"the job {reply.job_id!r} is {reply.status}, so it cannot be locked until somebody requeues it"
+            problem = f"the job {reply.job_id!r} is {reply.status}; it cannot be locked until someone requeues it"
             raise Conflict(problem, status=reply.status)
 
 
@@ -118,7 +118,7 @@ def _prepare_renew(call: Call) -> Any:
     return call.command()
 
 
-def _renewed(call: Call, reply: HeartbeatReply) -> Response:
+def _respond_renewed(call: Call, reply: HeartbeatReply) -> Response:
     return Response(
         LockRenewed(
             lease_id=call.body.lease_id,
@@ -139,9 +139,7 @@ async def list_locks(call: Call) -> Response:
     prefix, ask = call.principal.restrict_prefix(query.prefix), call.services.store.ask
     page = await ask(q.ListJobs(prefix=prefix, status="claimed", limit=query.limit, cursor=query.cursor))
     total = len(page.jobs)
-    if (
-        page.cursor or query.cursor
-    ):  # existing clients do not know that there are pages, but they know how many to expect
+    if page.cursor or query.cursor:  # existing clients know `total`, but not that there are pages
         claimed = await ask(q.CountClaimed(prefix=prefix))
         total = max(claimed.number, total + bool(page.cursor))
     locks = [_state(call, job) for job in page.jobs]
@@ -172,7 +170,7 @@ Watched: TypeAlias = Literal["acquired", "renewed", "released", "expired"]
 
 
 class WatchFrame(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Never a lease, a holder or metadata."""
+    """Contains no lease id, holder or metadata."""
 
     event: Watched
     lock_name: str
@@ -181,8 +179,8 @@ class WatchFrame(msgspec.Struct, kw_only=True, omit_defaults=True):
     expires_at: Moment | None = None
 
 
-class Known(NamedTuple):
-    """The last claim that a watcher knows of. `expires_at` is None once it has ended."""
+class LastClaim(NamedTuple):
+    """The last claim a watcher knows of. `expires_at` is None once it has ended."""
 
     fencing_token: int
     expires_at: datetime | None
@@ -204,69 +202,69 @@ WATCHED: dict[str, Watched] = {
 async def watch_lock(call: Call) -> StreamingResponse:
     job_id = call.params["job_id"]
     call.principal.require_name(job_id)
-    check_lock_name("job_id", job_id)  # while there is still somebody to tell
-    watching = _Watching(call, job_id)
+    check_lock_name("job_id", job_id)  # before the stream begins, so that the error gets a status
+    watching = _LockWatch(call, job_id)
     return EventStream(call.request, watching.frames(), call.services.streams.slot(call.principal.name))
 
 
-class _Watching:
-    """Transitions come from the log; renewals, which are not in it, by the bell that those of this server ring."""
+class _LockWatch:
+    """Transitions come from the log. Renewals are not logged; those made through this server wake the watcher."""
 
     def __init__(self, call: Call, name: str) -> None:
         self._call = call
         self._name = name
-        self._known = Known(0, None)
+        self._known = LastClaim(0, None)
         self._seq = 0
 
     async def frames(self) -> AsyncGenerator[bytes, None]:
         feed = self._call.services.feed
         silence = self._call.services.settings.keepalive_seconds
-        bell = LoopFlag()
-        with self._call.services.store.local.listening([("renewal", self._name)], bell.set):
+        renewed = LoopFlag()
+        with self._call.services.store.local.listening([("renewal", self._name)], renewed.set):
             yield await self._current()
             while True:
                 changed = feed.changed
-                if not await may_go_on(self._call):
+                if not await may_continue(self._call):
                     return
                 recent = feed.after(self._seq)
-                if recent is None:  # too much has happened since
+                if recent is None:  # too far behind
                     yield await self._current()
                 for line in recent or ():
                     self._seq = line.entry.seq
                     if line.entry.job_id == self._name and self._is_news(event := public_event(line.entry)):
                         yield await self._transition(event)
-                is_due = await is_one_set_within((changed, bell.event), silence) if recent == [] else True
-                if bell.event.is_set() or not is_due:
-                    bell.event.clear()
+                is_due = await is_any_set_within((changed, renewed.event), silence) if recent == [] else True
+                if renewed.event.is_set() or not is_due:
+                    renewed.event.clear()
                     yield await self._renewal() or KEEPALIVE
 
     async def _current(self) -> bytes:
         self._seq = self._call.services.feed.last_seq
-        self._known = await self._look()
+        self._known = await self._read_claim()
         return self._frame("acquired" if self._known.expires_at else "released")
 
     def _is_news(self, event: Event) -> bool:
-        """The store is ahead of the feed, so what was seen there may come by once more."""
+        """The store is ahead of the feed, so the feed may repeat what was read there."""
         if event.type not in WATCHED:
             return False
         if event.type == "claimed":
             return event.seq > self._known.fencing_token
-        token: int = event.data.get("fencing_token", 0)  # a job that nobody had can be cancelled, too
+        token: int = event.data.get("fencing_token", 0)  # absent if a job was cancelled without a claim
         return token >= self._known.fencing_token and self._known.expires_at is not None
 
     async def _transition(self, event: Event) -> bytes:
         if event.type == "claimed":
-            found = await self._look()
-            usual = event.at + timedelta(milliseconds=event.data["ttl_ms"])
-            is_it = found.fencing_token == event.seq and found.expires_at is not None
-            self._known = found if is_it else Known(event.seq, usual)
+            current = await self._read_claim()
+            expected = event.at + timedelta(milliseconds=event.data["ttl_ms"])
+            is_current = current.fencing_token == event.seq and current.expires_at is not None
+            self._known = current if is_current else LastClaim(event.seq, expected)
         else:
             self._known = self._known._replace(expires_at=None)
         return self._frame(WATCHED[event.type])
 
     async def _renewal(self) -> bytes | None:
-        """A frame, if the same claim now lasts longer. Renewals by other processes are found here, too, if later."""
-        found = await self._look()
+        """A frame if the same claim now lasts longer. Also finds renewals by other processes, but later."""
+        found = await self._read_claim()
         if found.expires_at is None or self._known.expires_at is None or found == self._known:
             return None
         if found.fencing_token != self._known.fencing_token:
@@ -274,11 +272,11 @@ class _Watching:
         self._known = found
         return self._frame("renewed")
 
-    async def _look(self) -> Known:
+    async def _read_claim(self) -> LastClaim:
         job = await self._call.services.store.ask(q.GetJob(job_id=self._name))
         if job.claim is not None:
-            return Known(job.claim.fencing_token, job.claim.expires_at)
-        return Known(job.previous[0].fencing_token if job.previous else 0, None)
+            return LastClaim(job.claim.fencing_token, job.claim.expires_at)
+        return LastClaim(job.previous[0].fencing_token if job.previous else 0, None)
 
     def _frame(self, event: Watched) -> bytes:
         frame = WatchFrame(event=event, lock_name=self._name, observed_at=datetime.now(UTC))
@@ -287,9 +285,9 @@ class _Watching:
         return b"data: %s\n\n" % msgspec.json.encode(frame)
 
 
-def _known(moment: datetime | None) -> datetime:
+def _require(moment: datetime | None) -> datetime:
     if moment is None:
-        raise AssertionError("an answer of this kind has this moment")
+        raise AssertionError("a reply with this status always has this time")
     return moment
 
 
@@ -312,14 +310,14 @@ ROUTES = [
     command_route(
         "acquire_lock",
         prepare=_prepare_acquire,
-        respond=_acquired,
+        respond=_respond_acquired,
         summary="Acquire a lock",
         description=(
-            "`acquired`, or `held` by somebody else. Acquiring a lock again renews it, with the same lease, if it is "
-            "the holder who asks: the same `holder` (or `Idempotency-Key`), or without one the same session, and the "
-            "same `metadata` or none. **Agents that share a token and send identical requests count as one, and all "
-            "get the lock**: give each a `holder` or metadata of its own. 409 with `delayed` while the delay after a "
-            "release runs."
+            "The status is `acquired`, or `held` by someone else. If the holder acquires its lock again, the lock is "
+            "renewed with the same lease. The holder is identified by `holder` (or `Idempotency-Key`), or else by its "
+            "session, and by the same `metadata` or none. **Agents that share a token and send identical requests "
+            "count as one, and all of them get the lock**: give each its own `holder` or metadata. During the lock "
+            "delay after a release, you get 409 with `delayed`."
         ),
         headers={"Idempotency-Key": f.Holder},
         responses={200: LockAcquired | LockHeld, 409: LockDelayed},
@@ -336,8 +334,8 @@ ROUTES = [
     command_route(
         "renew_lock",
         prepare=_prepare_renew,
-        respond=_renewed,
-        summary="Keep a lock for longer",
+        respond=_respond_renewed,
+        summary="Renew a lock",
         responses={200: LockRenewed},
         codes={400: ("invalid_lock_name", "invalid_ttl", "lease_not_current"), 404: ("lease_not_current",)},
         translate=with_lock_codes,
@@ -347,7 +345,7 @@ ROUTES = [
         "release_lock",
         prepare=_prepare_release,
         respond=lambda _call, _reply: Response(None),
-        summary="Let go of a lock",
+        summary="Release a lock",
         responses={200: None},
         codes={400: ("invalid_lock_name", "lease_not_current"), 404: ("lease_not_current",)},
         translate=with_lock_codes,
@@ -357,8 +355,8 @@ ROUTES = [
         "get_lock",
         prepare=_prepare_get,
         respond=lambda call, job: Response(_state(call, job)),
-        summary="How a lock stands",
-        description="A name that was never seen is free. `fencing_token` is then the last one that it had.",
+        summary="Get a lock",
+        description="A name that was never used is free. A free lock has its last `fencing_token`, or 0.",
         responses={200: LockState},
         codes={400: ("invalid_lock_name",)},
         translate=with_lock_codes,
@@ -367,10 +365,10 @@ ROUTES = [
     Route.for_operation(
         "list_locks",
         handler=list_locks,
-        summary="The locks that are held, by name, a page at a time",
+        summary="List the held locks, page by page",
         description=(
-            "`total` is how many there are. If there are more than on this page, `cursor` continues the list. Every "
-            "claimed job is in it, also those with names that only jobs can have, such as `acme/shop#12`."
+            "`total` counts all of them; if there are more pages, `cursor` continues the list. Every claimed job is "
+            "listed, including names that only jobs can have, like `acme/shop#12`."
         ),
         responses={200: LockList},
         example={
@@ -382,8 +380,8 @@ ROUTES = [
     Route.for_operation(
         "watch_lock",
         handler=watch_lock,
-        summary="A stream of what happens to a lock",
-        description="Begins with the current state: `acquired` or `released`; then also `renewed` and `expired`.",
+        summary="Watch a lock",
+        description="Sends the current state first, `acquired` or `released`; then also `renewed` and `expired`.",
         stream=WatchFrame,
         codes={400: ("invalid_lock_name",), 409: ("limit_exceeded",)},
         translate=with_lock_codes,

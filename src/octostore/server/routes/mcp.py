@@ -1,4 +1,4 @@
-"""Agents: the tools of `octostore mcp`, over HTTP."""
+"""Agents: the tools of `octostore mcp` over HTTP."""
 
 import re
 from typing import Annotated, Any, Literal
@@ -18,16 +18,19 @@ _HOST = re.compile(r"[\w.:\[\]-]{1,255}", re.ASCII)
 
 
 class RpcMessage(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A message of MCP, which is one of JSON-RPC 2.0. Without an `id` it is a notification."""
+    """An MCP message, in JSON-RPC 2.0. Without an `id` it is a notification."""
 
     jsonrpc: Annotated[Literal["2.0"], Meta(description="Always `2.0`.")]
-    method: Annotated[str, Meta(description="What is asked for.", examples=["tools/call"])]
-    id: Annotated[str | int, Meta(description="Yours; the answer has the same.")] | msgspec.UnsetType = msgspec.UNSET
-    params: Annotated[dict[str, Any] | None, Meta(description="What the method takes.")] = None
+    method: Annotated[str, Meta(description="The method.", examples=["tools/call"])]
+    id: (
+        Annotated[str | int, Meta(description="Your id for the message; the response has the same.")]
+        | msgspec.UnsetType
+    ) = msgspec.UNSET
+    params: Annotated[dict[str, Any] | None, Meta(description="The method's parameters.")] = None
 
 
-class RpcAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`result`, or an `error` with a `code` of JSON-RPC."""
+class RpcResponse(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A `result`, or an `error` with a JSON-RPC `code`."""
 
     jsonrpc: Literal["2.0"]
     id: str | int | None = None
@@ -36,9 +39,9 @@ class RpcAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class ProtectedResource(msgspec.Struct, kw_only=True):
-    """What RFC 9728 says of a resource. Tokens come from an operator, so there is no authorization server."""
+    """Protected resource metadata (RFC 9728). Tokens come from an operator, so there is no authorization server."""
 
-    resource: Annotated[str, Meta(description="The URL that a token is for.")]
+    resource: Annotated[str, Meta(description="The URL the token is for.")]
     resource_name: str
     resource_documentation: str
     scopes_supported: list[Scope]
@@ -64,7 +67,7 @@ async def resource(call: Call) -> Response:
 
 
 def challenge(request: Request, headers: list[tuple[bytes, bytes]]) -> Headers:
-    """Clients of MCP look there for what a token has to be."""
+    """Tell MCP clients where to find what kind of token they need."""
     base = _base_url(request)
     if base is None:
         return headers
@@ -76,14 +79,14 @@ def challenge(request: Request, headers: list[tuple[bytes, bytes]]) -> Headers:
 
 
 def _base_url(request: Request) -> str | None:
-    """As the client knows us; None where that cannot be repeated to it."""
+    """The server's URL as the client knows it; None if its host is not safe to repeat."""
     host = request.header(b"host") or ""
     return f"{request.scheme}://{host}{request.base_path}" if _HOST.fullmatch(host) else None
 
 
 _METADATA: dict[str, Any] = {
     "handler": resource,
-    "summary": "Which tokens /mcp takes (RFC 9728)",
+    "summary": "The tokens that /mcp accepts (RFC 9728)",
     "responses": {200: ProtectedResource},
     "example": {
         "response": {
@@ -101,13 +104,12 @@ ROUTES = [
         handler=mcp,
         challenge=challenge,
         reads=RpcMessage,
-        summary="One message of the Model Context Protocol, and its answer",
+        summary="Send a Model Context Protocol message",
         description=(
-            "Streamable HTTP of the protocol 2026-07-28, without state: each message is answered with one JSON "
-            "document, by any server on the same store. Clients of earlier versions are served, too. Which tools there "
-            "are depends on the token."
+            "Stateless Streamable HTTP, protocol version 2026-07-28: each message gets one JSON response, from any "
+            "server on the same store. Clients of earlier versions work too. The available tools depend on the token."
         ),
-        responses={200: RpcAnswer, 202: None, 400: RpcAnswer, 404: RpcAnswer},
+        responses={200: RpcResponse, 202: None, 400: RpcResponse, 404: RpcResponse},
         codes={404: ("no_such_route",)},
         example={
             "body": {"jsonrpc": "2.0", "id": 1, "method": "tools/list"},

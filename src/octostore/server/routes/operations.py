@@ -1,4 +1,4 @@
-"""The server itself: whether it lives, what it does, what it offers."""
+"""The server itself: health, figures and API documentation."""
 
 import time
 from functools import cache, partial
@@ -64,7 +64,7 @@ async def metrics_page(call: Call) -> Response:
 
 
 async def _may_read_all(call: Call) -> bool:
-    """Names of queues are only for those who may read everything."""
+    """Queue names are only for tokens that may read everything."""
     try:
         principal = await call.services.auth.principal(call.request)
     except (Refusal, OctoStoreError):
@@ -92,8 +92,8 @@ async def _documents_of(call: Call) -> tuple[bytes, bytes]:
 
 @cache
 def _documents(base_path: str, *, has_page: bool) -> tuple[bytes, bytes]:
-    """The interface, for programs and for people. Few servers are ever asked for it, and writing it takes a while."""
-    from octostore.server.api_page import render_page  # noqa: PLC0415  # it tells of all routes, and so of these
+    """The OpenAPI document and the API page, built on the first request: it takes a while, and few servers need it."""
+    from octostore.server.api_page import render_page  # noqa: PLC0415  # imports all routes, including these
     from octostore.server.openapi import build_document  # noqa: PLC0415
     from octostore.server.routes import documented_routes  # noqa: PLC0415
 
@@ -106,27 +106,27 @@ ROUTES = [
     Route.for_operation(
         "livez",
         handler=livez,
-        summary="Whether the server runs",
+        summary="Check that the server is running",
         responses={200: Health},
     ),
     Route.for_operation(
         "readyz",
         handler=readyz,
-        summary="Whether the store can be written to",
-        description="Writes to the store, at most once a second.",
+        summary="Check that the store accepts writes",
+        description="Makes a test write, at most once a second.",
         responses={200: Readiness},
         codes={503: ("unreachable", "shutting_down")},
     ),
     Route.for_operation(
         "health",
         handler=livez,
-        summary="The same as /livez, under the name that lock clients know",
+        summary="The same as /livez, for lock clients",
         responses={200: Health},
     ),
     Route.for_operation(
         "status",
         handler=status,
-        summary="What the server has done since it started",
+        summary="Get counts since the server started",
         responses={200: ServerStatus},
         codes={503: ("unreachable",)},
         example={
@@ -142,13 +142,13 @@ ROUTES = [
     question_route(
         "figures",
         handler=figures,
-        summary="How much there is of everything, and how it goes",
+        summary="Get the store's figures and overall health",
         description=(
-            "`status` is `ok`, `degraded` (it works, but somebody should look) or `unhealthy` (work is not getting "
-            "done), by the same thresholds as `octostore health`; `reasons` say why. "
-            "`late` are claims whose owners have missed heartbeats, but still have time; `stuck` those whose owners "
-            "heartbeat, and have reported no progress for longer than their `max_silence`. With `max_age`, the server "
-            "counts again only if its last figures are older; `at` says when they were counted."
+            "`status` is `ok`, `degraded` (it works, but someone should look) or `unhealthy` (work is not getting "
+            "done), by the same thresholds as `octostore health`; `reasons` says why. `late` counts claims whose "
+            "owners have missed heartbeats but not yet lost them; `stuck` counts claims whose owners heartbeat, but "
+            "have reported no progress for longer than their `max_silence`. With `max_age`, the server counts again "
+            "only if its last figures are older; `at` is when they were counted."
         ),
         codes={503: ("unreachable",)},
         example={
@@ -171,8 +171,8 @@ ROUTES = [
     Route.for_operation(
         "metrics_page",
         handler=metrics_page,
-        summary="Figures for Prometheus",
-        description="With a token that may read everything, also by queue.",
+        summary="Prometheus metrics",
+        description="A token that may read everything also gets metrics per queue.",
         content_type="text/plain",
         responses={200: str},
         codes={503: ("unreachable",)},
@@ -180,13 +180,13 @@ ROUTES = [
     Route.for_operation(
         "openapi",
         handler=openapi,
-        summary="This description, for machines",
+        summary="The OpenAPI document",
         responses={200: dict},
     ),
     Route.for_operation(
         "api_page",
         handler=api_page,
-        summary="This description, for people",
+        summary="The API page",
         content_type="text/html",
         responses={200: str},
     ),

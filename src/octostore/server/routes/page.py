@@ -1,4 +1,4 @@
-"""The live page: the same data, in a browser."""
+"""The live page: the store in a browser."""
 
 import time
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from octostore._version import __version__
 from octostore.core.errors import InvalidInput
 from octostore.core.moments import to_datetime
 from octostore.server.assets import assets
-from octostore.server.auth import check_token_format, refused
+from octostore.server.auth import check_token_format, log_refusal
 from octostore.server.calls import Call
 from octostore.server.http import PAGE_RESPONSE_START, Request, Response
 from octostore.server.logins import LINK_SECONDS
@@ -46,7 +46,7 @@ async def log_in(call: Call) -> Response:
 
 
 def _digest_in(call: Call, body: bodies.LoginBody) -> bytes:
-    """Of the token to log in with."""
+    """The digest of the token to log in with."""
     auth = call.services.auth
     match body:
         case bodies.LoginBody(token=str(token), code=None):
@@ -55,13 +55,13 @@ def _digest_in(call: Call, body: bodies.LoginBody) -> bytes:
         case bodies.LoginBody(token=None, code=str(code)):
             digest = call.services.logins.redeem(code)
             if digest is None:
-                raise auth.slow_down(call.request, refused(call.request, "unknown", refusal=bad_code()))
+                raise auth.slow_down(call.request, log_refusal(call.request, "unknown", refusal=bad_code()))
             return digest
     raise InvalidInput("body", "needs either a token or a code")
 
 
 def _is_secure(request: Request) -> bool:
-    """As a trusted proxy says, or the page itself: it knows how the browser has come by it."""
+    """Whether the browser uses HTTPS, as a trusted proxy or the page's own origin says."""
     return request.scheme == "https" or request.headers.get(b"origin", b"").lower().startswith(b"https://")
 
 
@@ -84,8 +84,8 @@ ROUTES = [
     Route.for_operation(
         "page",
         handler=page,
-        summary="The live page, or where to go from here",
-        description="Browsers, and all others whose `Accept` names `text/html`, get the page.",
+        summary="The live page, or links to the documentation",
+        description="Browsers, and other clients that accept `text/html`, get the page.",
         responses={200: About},
         example={"response": {"name": "OctoStore", "page": "/", "docs": "/docs", "openapi": "/openapi.json"}},
     ),
@@ -95,11 +95,11 @@ ROUTES = [
         is_page=True,
         summary="Log a browser in",
         description=(
-            "Sets a cookie that stands for the token, for at most seven days and on every server of the store. It ends "
-            "when the token expires, is rotated or revoked. With it, the page uses this API below `/ui/api/`: the same "
-            "calls, such as `GET /ui/api/jobs`, except for locks, `/mcp`, `/auth/token/rotate` and `/auth/link`. The "
-            "cookie is accepted there and nowhere else, and a token is not accepted there. Requests that change "
-            "something must come from the page itself, which browsers prove with `Origin` or `Sec-Fetch-Site`."
+            "Sets a cookie that replaces the token, for at most seven days and on every server of the store. It stops "
+            "working when the token expires, is rotated or revoked. The page uses the cookie below `/ui/api/`, which "
+            "has the same calls (`GET /ui/api/jobs`), except locks, `/mcp`, `/auth/token/rotate` and `/auth/link`. "
+            "These paths accept only the cookie, and no other path accepts it. Requests that change something must "
+            "come from the page itself, which browsers prove with `Origin` or `Sec-Fetch-Site`."
         ),
         headers={"Origin": f.OwnOrigin},
         responses={204: None},
@@ -121,7 +121,7 @@ ROUTES = [
         handler=make_link,
         summary="Make a link that logs a browser in",
         description=(
-            "The link is `/#login=CODE`, and works once, within a minute, on the server that made it. `octostore ui` "
+            "The link is `/#login=CODE`. It works once, within a minute, on the server that made it. `octostore ui` "
             "makes one and opens it."
         ),
         responses={200: LoginLink},
@@ -135,18 +135,18 @@ ASSET = Route(
     is_public=True,
     handler=asset,
     tag=TAG,
-    summary="What pages load",
+    summary="Files for the pages",
 )
-"""Found at each path of `Assets.by_path`. Their names are for the pages alone, so nothing describes them."""
+"""Serves each path of `Assets.by_path`. Only our own pages use them, so the API documentation leaves them out."""
 
 
 MOUNT = "/ui/api"
 _NOT_MOUNTED = {"locks", "agents", TAG}
-"""Of the groups of routes: what the page has no use for, or must not have."""
+"""Groups of routes that the page does not need, or must not use."""
 
 
 def page_routes(routes: Iterable[Route]) -> list[Route]:
-    """The same routes once more, for the page and its cookie."""
+    """The same routes again, for the page and its cookie."""
     return [
         msgspec.structs.replace(route, path=MOUNT + route.path, is_page=True)
         for route in routes

@@ -1,11 +1,11 @@
-"""Queues: the next job, what is in them, and how many at once."""
+"""Queues: claim the next job, see what is queued, and set limits."""
 
 from typing import Any
 
 from octostore.server.calls import Call, command_route, question_route
 from octostore.server.examples import IN_A_MINUTE, NOW
 from octostore.server.http import Response
-from octostore.server.routes.jobs import CLAIMED_BUILD, answer_claim, prepare_claim
+from octostore.server.routes.jobs import CLAIMED_BUILD, respond_to_claim, prepare_claim
 from octostore.wire.responses import ClaimNextResponse
 
 TAG = "queues"
@@ -23,8 +23,8 @@ async def _list_queues(call: Call) -> Response:
     return Response(await call.services.queues(call.principal.prefix))
 
 
-def _answer_changed(call: Call, reply: Any) -> Response:
-    call.services.queues.forget()  # whoever changed it looks next
+def _respond_changed(call: Call, reply: Any) -> Response:
+    call.services.queues.forget()  # the caller probably lists the queues next
     return Response(reply)
 
 
@@ -50,11 +50,12 @@ ROUTES = [
     command_route(
         "claim_next",
         prepare=_prepare_next,
-        respond=answer_claim,
-        summary="Claim the job that is first in line",
+        respond=respond_to_claim,
+        summary="Claim the next job in a queue",
         description=(
-            "Lowest `priority` first, then earliest due, then oldest. `empty` if there is none, with what else is in "
-            "the queue. With `kinds`, what is `ready`, `later` and `claimed`, and so `all_done`, is about these kinds."
+            "Lowest `priority` first, then earliest due, then oldest. If there is none, the status is `empty`, with "
+            "what the queue contains. With `kinds`, the counts `ready`, `later` and `claimed`, and `all_done`, cover "
+            "only these kinds."
         ),
         responses={200: ClaimNextResponse},
         codes={404: ("not_found",), 409: ("limit_exceeded", "lease_lost")},
@@ -69,8 +70,8 @@ ROUTES = [
     question_route(
         "get_queue",
         prepare=_prepare_status,
-        summary="Tell what is in a queue",
-        description="Counts stop at 10,000. A token limited to a prefix gets what has a name that begins with it.",
+        summary="Get what a queue contains",
+        description="Counts stop at 10,000. For a token limited to a prefix, only names with that prefix count.",
         example={
             "params": {"queue": "default"},
             "first": ["enqueue"],
@@ -80,14 +81,13 @@ ROUTES = [
     question_route(
         "list_queues",
         handler=_list_queues,
-        summary="List the queues, with what is in each and how it goes",
+        summary="List queues, with their contents and rates",
         description=(
-            "The 200 longest queues, those with the most jobs waiting first; `more` if there are others. The server "
-            "counts at most every 10 seconds, and `counted_at` says when it did; counts stop at `counted_to`. `rates` "
-            "are counts for each `bucket_seconds` since `rates_since`, oldest first: jobs enqueued, jobs done, and "
-            "attempts that failed or expired. `last_claim_at` is null if none of the last 50,000 events is a claim in "
-            "the queue. A token limited to a prefix gets the queues that have jobs whose names begin with it, and "
-            "only these jobs count."
+            "The 200 longest queues, those with the most waiting jobs first; `more` is true if there are others. The "
+            "server counts at most every 10 seconds, at `counted_at`; counts stop at `counted_to`. `rates` are counts "
+            "per `bucket_seconds` since `rates_since`, oldest first: jobs enqueued, jobs done, and attempts that "
+            "failed or expired. `last_claim_at` is null if none of the last 50,000 events is a claim from the queue. "
+            "For a token limited to a prefix, only jobs with that prefix count, and only their queues are listed."
         ),
         codes={503: ("unreachable",)},
         example={
@@ -113,9 +113,9 @@ ROUTES = [
     ),
     command_route(
         "limit_queue",
-        respond=_answer_changed,
-        summary="Say how many jobs of a queue may be claimed at once",
-        description="1 makes it serial; null lifts the limit.",
+        respond=_respond_changed,
+        summary="Limit how many jobs of a queue may be claimed at a time",
+        description="1 makes the queue serial; null removes the limit.",
         example={
             "params": {"queue": "default"},
             "body": {"max_claimed": 1},
@@ -124,13 +124,13 @@ ROUTES = [
     ),
     command_route(
         "set_queue",
-        respond=_answer_changed,
-        summary="Change the settings of a queue: its limit, and whether it is paused",
+        respond=_respond_changed,
+        summary="Limit, pause or resume a queue",
         description=(
-            "What is left out stays as it is. At most `max_claimed` jobs can be claimed at once; null lifts the limit. "
-            "While a queue is `paused`, none of its jobs can be claimed: the next one is `empty`, with `paused` in its "
-            "`queue_status`, and one by name is `delayed`. Claims that exist go on. `paused: false` resumes the queue, "
-            "and wakes those who wait."
+            "Fields you leave out do not change. At most `max_claimed` jobs can be claimed at a time; null removes the "
+            "limit. While a queue is `paused`, its jobs cannot be claimed: claiming the next one returns `empty` with "
+            "`paused` in `queue_status`, and claiming one by name returns `delayed`. Existing claims continue. "
+            "`paused: false` resumes the queue and wakes waiting claims."
         ),
         example={
             "params": {"queue": "default"},

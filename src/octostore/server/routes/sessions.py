@@ -29,14 +29,14 @@ GONE = 410
 OPEN = {"session_id": "agent-3", "expires_at": IN_A_MINUTE, "remaining_ms": 60_000, "renew_after_ms": 20_000}
 SESSION = {"params": {"session_id": "agent-3"}, "first": ["open_session"], "response": OPEN}
 LEASE = {"lease_id": "$LEASE"}
-ONLY_BY_LEASE = (
-    "Only the session's lease can do it; but if it was opened without an `agent`, by a lock client, its principal can "
-    "without one."
+NEEDS_LEASE = (
+    "This needs the session's lease. A session opened without an `agent`, by a lock client, needs only a token of its "
+    "principal."
 )
 
 
 def lost_session_as_gone(error: OctoStoreError) -> Exception:
-    """A session that has ended is gone, as opposed to one that never was."""
+    """Respond with 410 for a session that has ended; one that never existed is a 404."""
     return Refusal(GONE, failure_from_error(error)) if isinstance(error, LeaseLost) else error
 
 
@@ -47,7 +47,7 @@ def _prepare_session(call: Call) -> Any:
     return call.command(session_id=session_id, agent=agent, max_sessions=call.services.settings.max_sessions)
 
 
-def _answer_session(_call: Call, reply: SessionReply) -> Response:
+def _respond_opened(_call: Call, reply: SessionReply) -> Response:
     return Response(OpenedSession.of(reply), 201)
 
 
@@ -57,15 +57,15 @@ def _prepare_get(call: Call) -> Any:
 
 
 def _prepare_list(call: Call) -> Any:
-    """Operators are shown everybody's sessions, others their own."""
+    """Operators see all sessions, others their own."""
     return call.question(principal=None if call.principal.sees_all else call.principal.name)
 
 
-def _prepare_ending(call: Call) -> Any:
+def _prepare_as_operator(call: Call) -> Any:
     return call.command(as_operator=call.principal.may("admin"))
 
 
-def _answer_page(call: Call, page: SessionPage) -> Response:
+def _respond_page(call: Call, page: SessionPage) -> Response:
     return Response(SessionList(sessions=[_state(call, view) for view in page.sessions], cursor=page.cursor))
 
 
@@ -85,7 +85,7 @@ def _prepare_task(call: Call) -> Any:
     return call.command(prefix=call.principal.prefix, host=call.host, **limits)
 
 
-def _answer_task(call: Call, reply: ClaimReply) -> Response:
+def _respond_task(call: Call, reply: ClaimReply) -> Response:
     return Response(task_response(hide_other_jobs(call, reply)))
 
 
@@ -93,11 +93,11 @@ ROUTES = [
     command_route(
         "open_session",
         prepare=_prepare_session,
-        respond=_answer_session,
-        summary="Begin a session, or resume one that has ended",
+        respond=_respond_opened,
+        summary="Open a session, or resume one that has ended",
         description=(
-            "Your session of that id comes back with its context; if it is alive elsewhere, it is refused. What others "
-            "call their sessions makes no difference."
+            "With the id of an earlier session of the same principal, that session resumes with its context. If it is "
+            "still alive elsewhere, you get 409 `held`. Each principal has its own session ids."
         ),
         responses={201: OpenedSession},
         codes={409: ("held", "lease_lost", "limit_exceeded")},
@@ -109,7 +109,7 @@ ROUTES = [
     command_route(
         "keepalive",
         summary="Keep a session and everything bound to it alive",
-        description=ONLY_BY_LEASE,
+        description=NEEDS_LEASE,
         codes={403: ("not_allowed",), 404: ("not_found",), 410: ("lease_lost",)},
         translate=lost_session_as_gone,
         example={**SESSION, "body": LEASE, "response": {**OPEN, "stop_requested": {}}},
@@ -118,8 +118,8 @@ ROUTES = [
         "get_session",
         prepare=_prepare_get,
         respond=lambda call, view: Response(_state(call, view)),
-        summary="How a session stands",
-        description="Those of others are not told from those that never were, except to operators.",
+        summary="Get a session",
+        description="Only operators can see other principals' sessions; everyone else gets 404.",
         responses={200: SessionState},
         codes={404: ("not_found",)},
         example={**SESSION, "response": {**OPEN, "status": "open", "jobs": []}},
@@ -127,9 +127,9 @@ ROUTES = [
     question_route(
         "list_sessions",
         prepare=_prepare_list,
-        respond=_answer_page,
-        summary="Sessions by id, a page at a time",
-        description="Without their contexts. Those of others are listed for operators only.",
+        respond=_respond_page,
+        summary="List sessions, page by page",
+        description="Contexts are left out. Only operators see other principals' sessions.",
         responses={200: SessionList},
         example={
             "query": {"status": "open"},
@@ -139,8 +139,8 @@ ROUTES = [
     ),
     command_route(
         "save_context",
-        summary="Keep a session's context, for whoever resumes it",
-        description=f"The one before is dropped. {ONLY_BY_LEASE}",
+        summary="Save a session's context for the next agent",
+        description=f"It replaces the previous context. {NEEDS_LEASE}",
         codes={403: ("not_allowed",), 404: ("not_found",), 409: ("conflict",), 410: ("lease_lost",)},
         translate=lost_session_as_gone,
         example={
@@ -151,11 +151,11 @@ ROUTES = [
     ),
     command_route(
         "hand_over",
-        prepare=_prepare_ending,
-        summary="Pass a live session on to another agent, with its context and its claims",
+        prepare=_prepare_as_operator,
+        summary="Hand a live session over to another agent, with its context and claims",
         description=(
-            "The lease that does it is dead from then on. `to_agent` opens the session, with a token of the same name, "
-            "and goes on: the lease it gets is that of the claims, too. Without the lease, operators can do it."
+            "Your lease ends with this call. `to_agent` opens the session with a token of the same name and continues: "
+            "the lease it gets is also that of the claims. Operators need no lease."
         ),
         codes={403: ("not_allowed",), 404: ("not_found",), 410: ("lease_lost",)},
         translate=lost_session_as_gone,
@@ -168,12 +168,13 @@ ROUTES = [
     command_route(
         "claim_task",
         prepare=_prepare_task,
-        respond=_answer_task,
-        summary="Acquire a session and claim its next task, in one step",
+        respond=_respond_task,
+        summary="Open a session and claim its next task, in one step",
         description=(
-            "`held` if somebody else has the session; `empty`, and nothing has changed, if there is no task. With the "
-            "`lease_id` of a session that you have open, the task is claimed within it, one at a time: `held` then "
-            "names the task that it has, and `POST /jobs/{job_id}/release` ends that and leaves the session open."
+            "The status is `held` if someone else has the session, and `empty` if there is no task; then nothing "
+            "changes. With the `lease_id` of a session you have open, the task is claimed in that session, which runs "
+            "one task at a time: `held` then names its current task. `POST /jobs/{job_id}/release` settles a task and "
+            "leaves the session open."
         ),
         responses={200: ClaimTaskResponse},
         codes={404: ("not_found",), 409: ("limit_exceeded", "lease_lost")},
@@ -194,8 +195,8 @@ ROUTES = [
     ),
     command_route(
         "release_task",
-        summary="Settle a session's task, and free the session, in one step",
-        description="The `lease_id` is the session's. The same call again gets the same answer.",
+        summary="Settle a session's task and close the session, in one step",
+        description="Use the session's `lease_id`. Repeating the call returns the same response.",
         codes={409: ("lease_lost",)},
         example={
             "params": {"session_id": "agent-3"},
@@ -206,10 +207,10 @@ ROUTES = [
     ),
     command_route(
         "close_session",
-        prepare=_prepare_ending,
+        prepare=_prepare_as_operator,
         respond=lambda _call, _reply: Response(None, 204),
-        summary="End a session, and release what is bound to it",
-        description=f"{ONLY_BY_LEASE} Operators can as well.",
+        summary="Close a session, and release the claims bound to it",
+        description=f"{NEEDS_LEASE} Operators need no lease.",
         responses={204: None},
         codes={403: ("not_allowed",), 404: ("not_found",), 410: ("lease_lost",)},
         translate=lost_session_as_gone,

@@ -1,4 +1,4 @@
-"""Tokens: who may do what."""
+"""Tokens: create, list, rotate and revoke them."""
 
 from octostore.core.moments import to_datetime
 from octostore.core.replies import PrincipalView
@@ -62,8 +62,8 @@ ROUTES = [
     Route.for_operation(
         "create_token",
         handler=create_token,
-        summary="Make a token",
-        description="It is shown this once; only its SHA-256 is kept.",
+        summary="Create a token",
+        description="The token is shown only in this response; the store keeps its SHA-256.",
         responses={201: NewToken},
         codes={409: ("conflict",)},
         example={
@@ -73,13 +73,13 @@ ROUTES = [
     ),
     question_route(
         "list_tokens",
-        summary="All tokens that were made, without their secrets",
+        summary="List all tokens, without their secrets",
         example={"first": ["create_token"], "response": {"tokens": [CI]}},
     ),
     Route.for_operation(
         "revoke_token",
         handler=revoke_token,
-        summary="End a token for good, with the streams that it has open and the claims that wait",
+        summary="Revoke a token for good, and end its streams and waiting claims",
         codes={404: ("not_found",)},
         example={
             "params": {"token_id": "$TOKEN_ID"},
@@ -90,13 +90,13 @@ ROUTES = [
     Route.for_operation(
         "who_am_i",
         handler=who_am_i,
-        summary="Whose token this is, and what it may do",
+        summary="Get the principal of your token, and what it may do",
         example={"response": {"name": "admin", "scopes": ["admin", "claim", "read"], "prefix": "", "expires_at": None}},
     ),
     Route.for_operation(
         "rotate_token",
         handler=rotate_token,
-        summary="Replace one's own token; the old one stops working",
+        summary="Replace your own token; the old one stops working",
         responses={200: RotatedToken},
         codes={409: ("conflict",)},
         example={
