@@ -5,7 +5,7 @@ from typing import Any
 from octostore.server.calls import Call, command_route, question_route
 from octostore.server.examples import IN_A_MINUTE, NOW
 from octostore.server.http import Response
-from octostore.server.routes.jobs import CLAIMED_BUILD, respond_to_claim, prepare_claim
+from octostore.server.routes.jobs import CLAIMED_BUILD, prepare_claim, respond_to_claim
 from octostore.wire.responses import ClaimNextResponse
 
 TAG = "queues"
