@@ -40,7 +40,7 @@ const TICK_MS = 1_000;
 const HIDDEN_MS = 30_000; // then a page that nobody looks at lets its stream go
 const REFOLLOW_MS = 5_000; // how often the jobs whose heartbeats are followed may change
 const REMEMBERED = 1_000;
-const KEEP_EVENTS = 20; // views that are still there when the server is not
+const KEPT_VIEWS = 20; // views that are still there when the server is not
 const REDRAW_MS = 250; // however much comes from the stream
 const RELOAD_MS = 500; // the same for views that load again after an event
 const ASLEEP_MS = 60_000; // so long without a tick: the machine has slept, and nothing is known of the connection
@@ -83,7 +83,7 @@ const stream = new Stream({
     stream.stop();
     load();
   },
-  failed: (failure) => note_error(failure),
+  failed: (failure) => onFailure(failure),
 });
 
 const ctx = {
@@ -125,7 +125,7 @@ async function load(ahead = null) {
     catchUp();
   } catch (error) {
     if (leaving.signal.aborted) return;
-    note_error(error);
+    onFailure(error);
   } finally {
     if (!leaving.signal.aborted) page.isLoading = false;
     draw();
@@ -163,7 +163,7 @@ function keep() {
   const address = JSON.stringify(page.params);
   kept.delete(address);
   kept.set(address, { data: page.data, freshAt: freshAt(), judgedAt: judgedAt(), row: page.row });
-  if (kept.size > KEEP_EVENTS) kept.delete(kept.keys().next().value);
+  if (kept.size > KEPT_VIEWS) kept.delete(kept.keys().next().value);
 }
 
 /** Where the server cannot be reached, what was there before is better than nothing: the banner says how old it is. */
@@ -175,8 +175,8 @@ function recall() {
   judge.loaded(last.judgedAt);
 }
 
-function note_error(error) {
-  if (!(error instanceof Failure)) return note_error(fault(error));
+function onFailure(error) {
+  if (!(error instanceof Failure)) return onFailure(fault(error));
   if (error.kind === "logged out") return show(login, error);
   page.failure = error;
   if (error.kind === "unreachable") recall();

@@ -40,7 +40,7 @@ export function render(model, ctx) {
   const isTable = ctx.params.show === "table";
   return [
     filters(
-      [{ name: "prefix", label: "Job begins with" }, { name: "owner", label: "Owner", hint: "exact name" }, { name: "queue", label: "Queue", hint: "exact name" }, { name: "status", label: "Status", options: STATUSES }, { name: "attention", label: "StandstillDetector", options: ATTENTIONS }, { name: "window", label: "Window", options: WINDOWS }],
+      [{ name: "prefix", label: "Job begins with" }, { name: "owner", label: "Owner", hint: "exact name" }, { name: "queue", label: "Queue", hint: "exact name" }, { name: "status", label: "Status", options: STATUSES }, { name: "attention", label: "Attention", options: ATTENTIONS }, { name: "window", label: "Window", options: WINDOWS }],
       { ...ctx, params: { window: "900", ...ctx.params } },
       h("a", { class: "button", href: ctx.href({ show: isTable ? null : "table" }), "data-switch": "" }, isTable ? "Show picture" : "Show table"),
     ),
