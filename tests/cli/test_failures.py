@@ -310,7 +310,7 @@ def test_what_a_token_may_not_do(server: ServerProcess) -> None:
     env = {"OCTOSTORE_URL": server.url, "OCTOSTORE_TOKEN": server.new_token("reader", "read", prefix="mine-")}
     refused = run_cli("claim", "mine-1", **env)
     assert (refused.code, refused.out) == (77, "")
-    assert "octostore: this needs a token with the scope claim\n" in refused.err
+    assert "octostore: this needs a token with the claim scope\n" in refused.err
     assert f"octostore:   store {server.url}, from OCTOSTORE_URL\n" in refused.err
     assert "octostore:   next  use a token that may do this (OCTOSTORE_TOKEN or OCTOSTORE_TOKEN_FILE)" in refused.err
     assert env["OCTOSTORE_TOKEN"] not in refused.err

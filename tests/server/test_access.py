@@ -70,7 +70,7 @@ def test_a_route_needs_its_scope(server: ServerProcess, route: Route, scope: str
         assert answer.status not in {401, 403}, answer
     else:
         assert (answer.status, answer.json["code"]) == (403, "not_allowed")
-        assert f"scope {route.scope}" in answer.json["error"]
+        assert f"the {route.scope} scope" in answer.json["error"]
         assert server.seq == seq + 1, "the new token's event is the only one"
     assert answer.status < 500
 
@@ -150,7 +150,7 @@ def test_what_concerns_everybody_is_refused(server: ServerProcess, limited: str,
     seq = server.seq
     answer = call(server, route, limited, "mine-1")
     assert (answer.status, answer.json["code"]) == (403, "not_allowed")
-    assert "this is about all jobs" in answer.json["error"]
+    assert "this call affects all jobs" in answer.json["error"]
     assert server.seq == seq
 
 
