@@ -38,6 +38,26 @@ def test_ctrl_c_ends_a_server() -> None:
     assert "Traceback" not in ended.err
 
 
+def test_a_server_on_all_interfaces_warns_about_plain_http_and_prints_urls_that_work() -> None:
+    with LiveCli("serve", "--port", "0", "--host", "0.0.0.0", "--json") as serving:
+        greeting = json.loads(serving.line())
+        ended = serving.interrupt()
+    port = greeting["url"].rpartition(":")[2]
+    assert greeting["url"] == f"http://0.0.0.0:{port}"
+    assert greeting["api_page"] == f"http://127.0.0.1:{port}/docs"
+    assert greeting["page"] == f"http://127.0.0.1:{port}/"
+    assert greeting["example"].endswith(f"http://127.0.0.1:{port}/jobs/hello/claim")
+    assert "WARNING plain_http: " in ended.err
+
+
+@pytest.mark.parametrize("arguments", [[], ["--host", "0.0.0.0", "--trusted-proxy", "10.0.0.0/8"]])
+def test_a_server_on_loopback_or_behind_a_proxy_does_not_warn_about_plain_http(arguments: list[str]) -> None:
+    with LiveCli("serve", "--port", "0", "--json", *arguments) as serving:
+        serving.line()
+        ended = serving.interrupt()
+    assert "plain_http" not in ended.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "problem"),
     [

@@ -12,7 +12,7 @@ from tests.support.server import ServerProcess
 
 NETWORK = ["net::ERR_"]
 """What Chromium says of requests without an answer."""
-IS_OLD = re.compile(r"What you see is (\d+ min )?\d+ s old")
+IS_OLD = re.compile(r"This data is (\d+ min )?\d+ s old")
 
 
 def check_is_cut_off(page: LivePage, shown: str) -> None:

@@ -154,9 +154,9 @@ def test_what_the_page_makes_of_the_log_is_what_the_server_says(chromium: Chromi
         heard, loaded = page.tab.evaluate(
             """async ([first, last, events]) => {
               const assets = document.querySelector("script").src.replace(/app\\.js$/, "");
-              const { hear, modelOf } = await import(`${assets}now/model.js`);
+              const { applyEvent, modelOf } = await import(`${assets}now/model.js`);
               const model = modelOf(first);
-              for (const event of events) hear(model, event, { prefix: "told/" });
+              for (const event of events) applyEvent(model, event, { prefix: "told/" });
               return [model, modelOf(last)].map((one) => Object.fromEntries(one.rows));
             }""",
             [first, server.get(told).json, events],

@@ -51,7 +51,7 @@ def test_the_same_rows_need_attention_as_in_the_core(modules: Modules) -> None:
         cases.append((glance, {"claim": claim}))
     told = modules.page.evaluate(
         """async ([cases, now, at]) => {
-          const { attention, hear, modelOf } = await import("/now/model.js");
+          const { applyEvent, attention, modelOf } = await import("/now/model.js");
           const moment = (after) => new Date(now + after).toISOString();
           return cases.map(({ status, how, claim }) => {
             if (claim) {
@@ -59,7 +59,8 @@ def test_the_same_rows_need_attention_as_in_the_core(modules: Modules) -> None:
               return attention({ claims: [claim], attention: null }, now);
             }
             const model = modelOf({ rows: [] });
-            hear(model, { seq: 2, type: how, job_id: "a", at, data: { status, fencing_token: 1, ended_at: at } }, {});
+            const data = { status, fencing_token: 1, ended_at: at };
+            applyEvent(model, { seq: 2, type: how, job_id: "a", at, data }, {});
             return attention(model.rows.get("a"), now);
           });
         }""",
@@ -70,9 +71,9 @@ def test_the_same_rows_need_attention_as_in_the_core(modules: Modules) -> None:
 
 
 HEAR = """async ([rows, events, wanted]) => {
-  const { hear, modelOf } = await import("/now/model.js");
+  const { applyEvent, modelOf } = await import("/now/model.js");
   const model = modelOf({ rows, more: false, last_claim_at: null });
-  for (const event of events) hear(model, event, wanted);
+  for (const event of events) applyEvent(model, event, wanted);
   return { ...model, rows: [...model.rows.values()] };
 }"""
 
@@ -131,9 +132,9 @@ def test_rows_are_in_the_order_of_the_core(modules: Modules) -> None:
     story += [claimed(11, "done"), ended(12, 11, "done", "done", status="done")]
     told = modules.page.evaluate(
         """async ([events, now]) => {
-          const { hear, modelOf, rowsAt } = await import("/now/model.js");
+          const { applyEvent, modelOf, rowsAt } = await import("/now/model.js");
           const model = modelOf({ rows: [] });
-          for (const event of events) hear(model, event, {});
+          for (const event of events) applyEvent(model, event, {});
           return rowsAt(model, now, now, 900).map(({ row }) => row.job_id);
         }""",
         [story, NOW_MS + 60_000],
@@ -169,12 +170,12 @@ def test_a_hand_over_is_told_as_one(modules: Modules) -> None:
     story += [claimed(3, owner="bob") | {"data": {"owner": "bob", "attempt": 1, "ttl_ms": 1, "handed_over_by": "ann"}}]
     told = modules.page.evaluate(
         """async ([events, now]) => {
-          const { hear, modelOf } = await import("/now/model.js");
+          const { applyEvent, modelOf } = await import("/now/model.js");
           const { lineOf, picture } = await import("/now/picture.js");
           const { sentence } = await import("/story.js");
           const { render } = await import("/dom.js");
           const model = modelOf({ rows: [] });
-          for (const event of events) hear(model, event, {});
+          for (const event of events) applyEvent(model, event, {});
           const row = model.rows.get("job");
           const app = document.getElementById("app");
           render(app, picture([{ row, claims: row.claims, word: null }], now, now, 900));

@@ -82,9 +82,9 @@ def test_what_is_visible_is_what_it_is_in_a_terminal(modules: Modules) -> None:
 
 
 def test_errors_are_sentences(modules: Modules) -> None:
-    told = modules.call("words.js", "told", "this token is not valid", "It may be mistyped.", None)
+    told = modules.call("words.js", "sentences", "this token is not valid", "It may be mistyped.", None)
     assert told == "This token is not valid. It may be mistyped."
-    assert modules.call("words.js", "told", "Really?", "") == "Really?"
+    assert modules.call("words.js", "sentences", "Really?", "") == "Really?"
     buttons = modules.page.evaluate(
         """async (kinds) => {
           const { render } = await import("/dom.js");

@@ -672,3 +672,11 @@ def test_tokens_of_one_name_with_different_prefixes_share_nothing(server: Server
     assert server.get("/sessions/twin-session", token=free).json["context"] == "secret"
     server.post("/jobs/twin-inside/claim", token=limited)
     assert server.get("/jobs/twin-inside").json["claim"]["principal"] == "twin[twin-]"
+
+
+def test_a_token_without_the_word_bearer_is_refused_with_a_hint(server: ServerProcess) -> None:
+    answer = server.get("/jobs/x", token="", headers={"Authorization": server.token})
+    assert (answer.status, answer.json["code"]) == (401, "authentication_failed")
+    assert answer.json["error"] == "the Authorization header must be: Bearer TOKEN"
+    assert "`Authorization: Bearer TOKEN`" in answer.json["details"]
+    assert server.token not in answer.body.decode()

@@ -71,7 +71,13 @@ def read() -> Reader:
 def test_it_is_served_to_anybody(server: ServerProcess) -> None:
     answer = server.get("/docs", token="")
     assert (answer.status, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
-    assert answer.body.decode() == page()
+    assert answer.body.decode() == page().replace("http://127.0.0.1:3000", f"http://127.0.0.1:{server.port}")
+
+
+def test_its_examples_use_the_url_by_which_the_reader_came(server: ServerProcess) -> None:
+    text = server.get("/docs", token="", headers={"Host": "localhost:1234"}).body.decode()
+    assert "export OCTOSTORE_URL=http://localhost:1234 " in text
+    assert "127.0.0.1:3000" not in text
 
 
 def test_browsers_may_show_its_style_and_run_nothing_inline(server: ServerProcess) -> None:

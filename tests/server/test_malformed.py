@@ -445,3 +445,45 @@ def _next_json(readline: Callable[[], bytes], read: Callable[[int], bytes]) -> A
         if name.lower() == b"content-length":
             length = int(value)
     return json.loads(read(length))
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/jobs/x/claim", {"ttl_seconds": 0}),
+        ("/jobs/x/heartbeat", {"lease_id": "x", "ttl_seconds": 0}),
+        ("/queues/default/claim", {"ttl_seconds": 0}),
+        ("/sessions", {"agent": "ann", "ttl_seconds": 0}),
+        ("/locks/x/acquire", {"ttl_seconds": 0}),
+        ("/locks/x/renew", {"lease_id": "0b9e1c9e-6a5c-4f6e-9d0c-2f6f3f0f8f11", "ttl_seconds": 0}),
+    ],
+)
+def test_an_error_names_the_field_as_it_was_sent(server: ServerProcess, path: str, body: dict[str, Any]) -> None:
+    answer = server.post(path, body)
+    assert (answer.status, answer.json["field"]) == (400, "ttl_seconds")
+    assert answer.json["error"].startswith("ttl_seconds is 0")
+    assert answer.json["code"] == ("invalid_ttl" if "locks" in path else "invalid_input")
+
+
+def test_an_error_in_a_batch_names_the_field_as_it_was_sent(server: ServerProcess) -> None:
+    command = {"command": "claim_job", "job_id": "x", "ttl_seconds": 0}
+    (answer,) = server.post("/batch", {"commands": [command]}).json["answers"]
+    assert (answer["status"], answer["body"]["field"]) == (400, "ttl_seconds")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "meant"),
+    [
+        ("POST", "/jobs/repo/issue-1/claim", "/jobs/repo%2Fissue-1/claim"),
+        ("GET", "/jobs/repo/issue-1", "/jobs/repo%2Fissue-1"),
+        ("POST", "/locks/a/b/c/acquire", "/locks/a%2Fb%2Fc/acquire"),
+        ("GET", "/nonsense/a/b", None),
+    ],
+)
+def test_a_name_with_an_unencoded_slash_gets_the_path_to_use(
+    server: ServerProcess, method: str, path: str, meant: str | None
+) -> None:
+    answer = server.request(method, path)
+    assert (answer.status, answer.json["code"]) == (404, "no_such_route")
+    assert (f"use {meant}" in answer.json["details"]) == (meant is not None)
+    assert ("%2F" in answer.json["details"]) == (meant is not None)

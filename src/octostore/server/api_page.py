@@ -7,7 +7,7 @@ from typing import Any
 
 from octostore._version import __version__
 from octostore.server.assets import API_STYLE, ICON, assets
-from octostore.server.examples import SHELL_NAMES, curl_line
+from octostore.server.examples import DEFAULT_URL, SHELL_NAMES, curl_line
 from octostore.server.openapi import (
     ANY_REQUEST,
     EVENTS,
@@ -49,7 +49,7 @@ def render_page(routes: list[Route], document: dict[str, Any]) -> str:
 <p>Calls send and return JSON. Nearly all need <code>Authorization: Bearer TOKEN</code>; at startup, the server prints
 the path of the file with its first token. Times are RFC 3339 in UTC. To run the examples, set these variables in your
 shell:</p>
-<pre tabindex="0">export OCTOSTORE_URL=http://127.0.0.1:3000 OCTOSTORE_TOKEN=octo_...</pre>
+<pre tabindex="0">export OCTOSTORE_URL={DEFAULT_URL} OCTOSTORE_TOKEN=octo_...</pre>
 {parts}{_errors(routes)}{page.types()}</main></body></html>
 """
 

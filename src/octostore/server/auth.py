@@ -22,7 +22,7 @@ from octostore.server.log import log, throttled
 from octostore.server.logins import Logins
 from octostore.server.principals import Principal, principal_name, principal_of
 from octostore.server.rate_limiter import RateLimiter
-from octostore.server.refusals import Refusal, bad_token, no_token, too_fast
+from octostore.server.refusals import Refusal, bad_token, no_token, not_bearer, too_fast
 from octostore.server.store import ServedStore
 from octostore.server.token_lookups import TokenLookups
 from octostore.stores.ids import new_token_id
@@ -147,7 +147,7 @@ def _bearer_token(request: Request) -> bytes:
         raise no_token()
     kind, _, token = header.partition(b" ")
     if kind.lower() != b"bearer":
-        raise log_refusal(request, "malformed")
+        raise log_refusal(request, "malformed", refusal=not_bearer())
     return token.strip()
 
 

@@ -16,7 +16,7 @@ from octostore.server.principals import Principal
 from octostore.server.refusals import bad_token, missing_scope
 from octostore.server.router import Route
 from octostore.server.services import Services
-from octostore.wire.bodies import with_wire_name
+from octostore.wire.bodies import Shape, with_wire_name
 from octostore.wire.endpoints import BY_OPERATION
 from octostore.wire.fields import WAIT_MAX_SECONDS, TraceparentHeader
 
@@ -53,7 +53,7 @@ class Call(msgspec.Struct):
         who = self.principal
         values.update(self.params, principal=who.name, until=self.request.until, permit=who.permit)
         values.update(given)
-        command = self.route.message_type(**values)
+        command = self._build(values, self.body)
         if values.get("session_id") is not None:
             who.session(command.session_id)
         return command
@@ -67,10 +67,14 @@ class Call(msgspec.Struct):
             self.principal.require_name(self.params["job_id"])
         for name in values.get("job_ids", ()):
             self.principal.require_name(name)
+        return self._build({**values, **self.params, **given}, self.query)
+
+    def _build(self, values: dict[str, Any], sent: Shape | None) -> Any:
+        """Build the message. Errors name fields as the caller sent them."""
         try:
-            return self.route.message_type(**{**values, **self.params, **given})
+            return self.route.message_type(**values)
         except InvalidInput as error:
-            raise error if self.query is None else with_wire_name(error, type(self.query)) from None
+            raise error if sent is None else with_wire_name(error, type(sent)) from None
 
 
 def admit(principal: Principal, route: Route) -> None:

@@ -9,6 +9,7 @@ import msgspec
 from octostore._version import __version__
 from octostore.server.router import Route
 
+DEFAULT_URL = "http://127.0.0.1:3000"
 IN_A_MINUTE = "2026-07-01T10:01:00Z"
 LEASE_ID = "0b9e1c9e-6a5c-4f6e-9d0c-2f6f3f0f8f11"
 TOKEN = "octo_2UuVd7TqVbT3sXyRk0HnCwJm5LzEaFgQ8oPi6Yx1Bt4WvN9Zq"  # noqa: S105  # the right format, but not a real token

@@ -1,6 +1,7 @@
 """Requests and responses, as handlers see them. No framework, because its cost would be part of every claim."""
 
 import asyncio
+import re
 import sys
 from collections.abc import Sequence
 from functools import cached_property
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 
 MAX_QUERY_FIELDS = 20
+_SAFE_HOST = re.compile(r"[\w.:\[\]-]{1,255}", re.ASCII)
 NO_CONTENT = 204
 
 DATA_POLICY = b"default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
@@ -219,6 +221,12 @@ class Request:
     def base_path(self) -> str:
         """The path under which the client sees the server."""
         return self._connection.connections.settings.base_path
+
+    @property
+    def base_url(self) -> str | None:
+        """The server's URL as the client knows it; None if its host is not safe to repeat."""
+        host = self.header(b"host") or ""
+        return f"{self.scheme}://{host}{self.base_path}" if _SAFE_HOST.fullmatch(host) else None
 
     @property
     def is_closed(self) -> bool:

@@ -22,6 +22,7 @@ from octostore.core.errors import InvalidInput, Unreachable
 from octostore.server.app import App
 from octostore.server.connection_limits import raise_file_limit
 from octostore.server.connections import Connections
+from octostore.server.guard import is_loopback
 from octostore.server.log import log_event, throttled
 from octostore.server.log_formats import log_to_stderr
 from octostore.server.metrics import Metrics
@@ -51,9 +52,19 @@ async def run(settings: Settings, greet: Callable[["Greeting"], None], load_tool
         log_event(
             logging.INFO, "start", "listening", url=greeting.url, store=greeting.data, version=__version__, pid=getpid()
         )
+        _warn_of_plain_http(settings, greeting.url)
         greet(greeting)
 
     await serve(services, welcome)
+
+
+def _warn_of_plain_http(settings: Settings, url: str) -> None:
+    if settings.uds is None and not is_loopback(settings.host) and not settings.trusted_proxies:
+        message = (
+            "other machines can reach this server, and tokens travel unencrypted: put a TLS proxy in front and name it "
+            "with --trusted-proxy, or use --host 127.0.0.1"
+        )
+        log_event(logging.WARNING, "plain_http", message, url=url)
 
 
 def _on_batch(metrics: Metrics, slow_seconds: float, size: int, seconds: float) -> None:
@@ -108,10 +119,8 @@ def _link_default_token(services: Services) -> None:
 def _link_address_token(services: Services, listener: socket.socket) -> None:
     """Let clients of the same user on this machine find the token for this address."""
     host, port = listener.getsockname()[:2]
-    address = ip_address(host)
-    if address.is_unspecified:
-        host = "::1" if isinstance(address, IPv6Address) else "127.0.0.1"
-    elif not address.is_loopback:
+    host = _reachable(host)
+    if not is_loopback(host):
         return
     link = address_file(services.data_folder, host, port)
     if services.settings.tokens_file is None:
@@ -200,6 +209,18 @@ class Greeting(msgspec.Struct, frozen=True):
         ]
 
 
+def _http_url(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _reachable(host: str) -> str:
+    """The address to use on this machine: loopback if the server listens on all interfaces."""
+    address = ip_address(host)
+    if not address.is_unspecified:
+        return host
+    return "::1" if isinstance(address, IPv6Address) else "127.0.0.1"
+
+
 def _greeting(services: Services, listener: socket.socket) -> Greeting:
     settings, curl = services.settings, "curl"
     if settings.uds is not None:
@@ -207,7 +228,7 @@ def _greeting(services: Services, listener: socket.socket) -> Greeting:
         curl = f"curl --unix-socket {shlex.quote(str(settings.uds))}"
     else:
         host, port = listener.getsockname()[:2]
-        where = address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        where, address = _http_url(host, port), _http_url(_reachable(host), port)
     base = address + settings.base_path
     if settings.tokens_file is None:
         token, example = str(services.admin_file), f"$(cat {shlex.quote(str(services.admin_file))})"

@@ -53,6 +53,11 @@ def no_token() -> Refusal:
     return _unauthorized("authentication_required", "a token is required", b"Bearer")
 
 
+def not_bearer() -> Refusal:
+    advice = ERRORS["authentication_required"].advice
+    return _unauthorized("authentication_failed", "the Authorization header must be: Bearer TOKEN", details=advice)
+
+
 def bad_token() -> Refusal:
     return _unauthorized("authentication_failed", "this token is not valid")
 
@@ -102,8 +107,12 @@ def too_late(problem: str) -> Refusal:
     return refuse("too_late", problem, reason="late")
 
 
-def no_route(path: str) -> Refusal:
-    return refuse("no_such_route", f"no such endpoint: {path[:100]}")
+def no_route(path: str, meant: str | None = None) -> Refusal:
+    """`meant` is the same path with the slashes of a name encoded, if that is an endpoint."""
+    refusal = refuse("no_such_route", f"no such endpoint: {path[:100]}")
+    if meant is not None:
+        refusal.failure.details = f"In a name, write / as %2F: use {meant[:200]}."
+    return refusal
 
 
 def wrong_method(method: str, allowed: list[str]) -> Refusal:

@@ -12,6 +12,8 @@ from octostore.wire.endpoints import BY_OPERATION, Endpoint
 
 Handler: TypeAlias = Callable[..., Coroutine[Any, Any, Any]]
 
+MAX_NAME_SEGMENTS = 16
+
 
 class Route(Endpoint, frozen=True, kw_only=True):
     """An endpoint with its handler and documentation."""
@@ -117,7 +119,16 @@ class Router:
             if route is not None:
                 return route, dict(zip(route.params, values, strict=True))
             methods.update(node.routes)
-        raise wrong_method(method, sorted(methods)) if methods else no_route(raw_path)
+        raise wrong_method(method, sorted(methods)) if methods else no_route(raw_path, self._encoded(method, raw_path))
+
+    def _encoded(self, method: str, raw_path: str) -> str | None:
+        """The endpoint that the caller meant if it forgot to encode the slashes of a name."""
+        segments = raw_path.split("/")
+        for end in range(4, min(len(segments), MAX_NAME_SEGMENTS) + 1):
+            path = [*segments[:2], "%2F".join(segments[2:end]), *segments[end:]]
+            if any(method in node.routes for node, _ in _matches(self._root, path)):
+                return "/".join(path)
+        return None
 
 
 def _matches(

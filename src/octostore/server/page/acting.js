@@ -1,32 +1,32 @@
-// What an operator does: each action says what it will do, asks for a reason, and tells what came of it.
+// Operator actions: a dialog explains the action, asks for a reason, runs it and reports the result.
 
 import { send, Failure } from "./api.js";
 import { h } from "./dom.js";
-import { told } from "./words.js";
+import { sentences } from "./words.js";
 
-let current = null; // the action that is being asked about
+let current = null; // the open dialog
 let tools = null;
 
 /**
- * Ask, and then do it. An action has
+ * Ask for confirmation, then run the action. An action has
  *   title     "Force-release build-42"
  *   says      what will happen, in a sentence
- *   verb      what the button says, "Force-release"
+ *   verb      the button's label, "Force-release"
  *   isDanger  whether it cannot be undone, or takes something away
- *   fields    more to ask for: [{ name, label, kind: "text" | "number" | "checkbox" | "select", value, options, hint, optional }]
- *   reason    false where none is asked for
- *   run       async (given, progress) -> a sentence that tells what happened; `given` has the reason and the fields
- * or, in place of `run`, what is sent: method, where, body(given) and done (the sentence).
+ *   fields    more inputs: [{ name, label, kind: "text" | "number" | "checkbox" | "select", value, options, hint, optional }]
+ *   reason    false if it needs none
+ *   run       async (given, progress) -> a sentence about the result; `given` has the reason and the fields
+ * or, instead of `run`, the request: method, where, body(given) and done (the sentence).
  */
-export function acting(action, given) {
+export function confirmAction(action, given) {
   tools = given;
   const values = Object.fromEntries((action.fields ?? []).map((field) => [field.name, field.value ?? ""]));
   current = { action, values, failure: null, isRunning: false, progress: null, isStopped: false };
   tools.draw();
 }
 
-/** Dialogs of other modules, such as the help. */
-export function telling(title, content, given) {
+/** Show a dialog without an action, like the help. */
+export function showDialog(title, content, given) {
   tools = given;
   current = { action: { title, content }, values: {}, failure: null, isRunning: false, progress: null };
   tools.draw();
@@ -38,7 +38,7 @@ function close() {
   tools.draw();
 }
 
-/** Who goes elsewhere is no longer asked. What is being done goes on. */
+/** Close the dialog on navigation, unless its action is running. */
 export function dismiss() {
   if (!current?.isRunning) current = null;
 }
@@ -68,12 +68,12 @@ function form(action) {
     { onsubmit: submit },
     h("p", null, action.says),
     (action.fields ?? []).map((field) => input(field)),
-    action.reason !== false && input({ name: "reason", label: "Reason", kind: "text", hint: "The log keeps it, with your name." }),
-    current.failure && h("p", { class: "problem", role: "alert" }, told(current.failure.message, current.failure.details)),
+    action.reason !== false && input({ name: "reason", label: "Reason", kind: "text", hint: "Goes into the log, with your name." }),
+    current.failure && h("p", { class: "problem", role: "alert" }, sentences(current.failure.message, current.failure.details)),
     current.progress && progressBar(current.progress),
     buttons([
       h("button", { type: "submit", class: action.isDanger ? "strong danger" : "strong", disabled: current.isRunning }, action.verb),
-      h("button", { type: "button", onclick: close }, current.isRunning ? "Stop" : "Back"), // "Cancel" is what is done to jobs
+      h("button", { type: "button", onclick: close }, current.isRunning ? "Stop" : "Back"), // not "Cancel", which is an action on jobs
     ]),
   );
 }
@@ -111,27 +111,27 @@ function input(field) {
 
 async function submit(event) {
   event.preventDefault();
-  const asked = current;
-  const { action, values } = asked;
-  if (asked.isRunning) return;
-  Object.assign(asked, { isRunning: true, failure: null });
+  const submitted = current;
+  const { action, values } = submitted;
+  if (submitted.isRunning) return;
+  Object.assign(submitted, { isRunning: true, failure: null });
   tools.draw();
-  const progress = (told) => {
-    asked.progress = told;
+  const progress = (state) => {
+    submitted.progress = state;
     tools.draw();
-    return !asked.isStopped;
+    return !submitted.isStopped;
   };
   try {
     const text = action.run ? await action.run(values, progress) : await sendIt(action, values);
-    if (current === asked) current = null;
+    if (current === submitted) current = null;
     tools.done(text);
     tools.reload();
   } catch (error) {
     if (!(error instanceof Failure)) throw error;
-    Object.assign(asked, { isRunning: false, failure: error });
+    Object.assign(submitted, { isRunning: false, failure: error });
     if (error.kind === "logged out") tools.reload();
   } finally {
-    asked.isRunning = false;
+    submitted.isRunning = false;
     tools.draw();
   }
 }

@@ -1,12 +1,12 @@
-// Calls to the API, under the page's own address and with its cookie.
+// API calls, below the page's own URL and with its cookie.
 
 import { learn, learnRoughly } from "./clock.js";
 
 const ROOT = "ui/api/";
 const PATIENCE_MS = 20_000;
-const TIMED = /^(claims|heartbeats)\b/; // their `at` is when they were given; figures may have been counted before
+const TIMED = /^(claims|heartbeats)\b/; // their `at` is the current time; figures may be older
 
-/** What the server answered, or why there was no answer. `kind` keeps "no" apart from "not reachable". */
+/** A failed call. `kind` distinguishes a refusal from a server that cannot be reached. */
 export class Failure extends Error {
   constructor(kind, message, details = null, status = 0, retryAfterMs = 0) {
     super(message);
@@ -19,7 +19,7 @@ export class Failure extends Error {
 
 export const path = (...segments) => segments.map(encodeURIComponent).join("/");
 
-/** `GET`: `query` without what is empty. */
+/** `GET`, without the empty values in `query`. */
 export function get(where, query = {}, signal = undefined) {
   const given = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== "");
   const text = new URLSearchParams(given).toString();
@@ -32,7 +32,7 @@ export function send(method, where, body = {}) {
 
 async function call(method, where, body, signal) {
   const sent = performance.now();
-  const response = await fetched(ROOT + where, {
+  const response = await fetchOk(ROOT + where, {
     method,
     headers: body === undefined ? { accept: "application/json" } : { accept: "application/json", "content-type": "application/json" },
     body: body === undefined ? undefined : JSON.stringify(body),
@@ -40,15 +40,15 @@ async function call(method, where, body, signal) {
   });
   const received = performance.now();
   learnRoughly(response.headers.get("date"), sent, received);
-  const answer = response.status === 204 ? null : await read(response);
-  if (answer?.at && TIMED.test(where)) learn(answer.at, sent, received);
-  return answer;
+  const content = response.status === 204 ? null : await read(response);
+  if (content?.at && TIMED.test(where)) learn(content.at, sent, received);
+  return content;
 }
 
 const within = (signal) => (signal ? AbortSignal.any([signal, AbortSignal.timeout(PATIENCE_MS)]) : AbortSignal.timeout(PATIENCE_MS));
 
-/** The response if it is a good one. */
-export async function fetched(address, options) {
+/** Fetch. Throws a `Failure` unless the status is OK. */
+export async function fetchOk(address, options) {
   let response;
   try {
     response = await fetch(address, { credentials: "same-origin", cache: "no-store", ...options });
@@ -61,28 +61,28 @@ export async function fetched(address, options) {
 }
 
 async function failureOf(response) {
-  const told = await read(response).catch(() => ({}));
-  const message = told?.error ?? `The server answered ${response.status}.`;
+  const content = await read(response).catch(() => ({}));
+  const message = content?.error ?? `The server responded with status ${response.status}.`;
   const kind =
     response.status === 401 ? "logged out"
     : response.status === 403 ? "not allowed"
     : response.status >= 500 || response.status === 429 ? "unreachable"
     : "refused";
-  return new Failure(kind, message, told?.details ?? null, response.status, told?.retry_after_ms ?? 0);
+  return new Failure(kind, message, content?.details ?? null, response.status, content?.retry_after_ms ?? 0);
 }
 
 async function read(response) {
   try {
     return await response.json();
   } catch {
-    throw new Failure("unreachable", "The answer was cut off.", "The page tries again by itself.", response.status);
+    throw new Failure("unreachable", "The response was cut off.", "The page tries again by itself.", response.status);
   }
 }
 
-// Getting in and out
+// Logging in and out
 
 export async function logIn(credential) {
-  await fetched("ui/login", {
+  await fetchOk("ui/login", {
     method: "POST",
     headers: { "content-type": "application/json" },
     body: JSON.stringify(credential),
@@ -91,5 +91,5 @@ export async function logIn(credential) {
 }
 
 export async function logOut() {
-  await fetched("ui/logout", { method: "POST", signal: within(undefined) });
+  await fetchOk("ui/logout", { method: "POST", signal: within(undefined) });
 }

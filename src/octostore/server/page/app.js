@@ -1,23 +1,23 @@
-// The page: which view is shown, what it is shown from, and what goes on around it.
+// The page: loads and renders the current view, and keeps it up to date.
 //
 // A view is a module with
-//   title                      what it is called, in the menu and in the window's title
-//   load(ctx)                  -> data, from the API (ctx.get)
-//   render(data, ctx)          -> what the data looks like now; called at least once a second, so ages keep counting
+//   title                             its name in the menu and in the window's title
+//   load(ctx)                         -> data, from the API (ctx.get)
+//   render(data, ctx)                 -> elements; called at least once a second, so that ages keep counting
 // and, if it is live,
-//   follow(data, ctx)          -> { after, job, prefix, types, heartbeats } of the stream, or null
-//   hear(data, event, ctx)     -> change `data` by an event of the log
-//   beat(data, heartbeat, ctx) -> change `data` by a heartbeat
-//   every                      seconds after which it is loaded again, for what is in no event; or (data) -> seconds
-//   leave()                    forget what is kept beside the data, when another view is shown
-// `ctx` has params (of the address), me (the principal), get, href, go, reload, act (see acting.js), may(scope), and
+//   follow(data, ctx)                 -> { after, job, prefix, types, heartbeats } for the stream, or null
+//   onEvent(data, event, ctx)         apply an event to `data`
+//   onHeartbeat(data, heartbeat, ctx) apply a heartbeat to `data`
+//   every                             seconds until it is loaded again, for what no event contains; or (data) -> seconds
+//   leave()                           drop state kept outside `data`, when another view is shown
+// `ctx` has params (of the URL), me (the principal), get, href, go, reload, act (see acting.js), may(scope), and
 // judgedAt(): the time by which owners are judged to be alive (see judging.js).
 
 import { get, logIn, logOut, Failure } from "./api.js";
-import { acting, dialog, dismiss } from "./acting.js";
+import { confirmAction, dialog, dismiss } from "./acting.js";
 import { h, render } from "./dom.js";
 import { Judge } from "./judging.js";
-import { heedKeys, keysDialog } from "./keys.js";
+import { handleKeys, keysDialog } from "./keys.js";
 import { Stream } from "./stream.js";
 import { address, go, href, onNavigation, params } from "./url.js";
 import { now as storeNow, span } from "./clock.js";
@@ -35,15 +35,15 @@ import * as workers from "./views/workers.js";
 
 const VIEWS = { __proto__: null, now, workers, queues, takeovers, dead, log, tokens, health, job };
 const MENU = ["now", "workers", "queues", "takeovers", "dead", "log", "tokens", "health"];
-const ABOUT_ALL = new Set(["tokens", "health"]); // not for a token that is limited to some names
+const STORE_WIDE = new Set(["tokens", "health"]); // not for a token limited to a prefix
 const TICK_MS = 1_000;
-const HIDDEN_MS = 30_000; // then a page that nobody looks at lets its stream go
-const REFOLLOW_MS = 5_000; // how often the jobs whose heartbeats are followed may change
+const HIDDEN_MS = 30_000; // after this long, a hidden page closes its stream
+const REFOLLOW_MS = 5_000; // how often the set of followed heartbeats may change
 const REMEMBERED = 1_000;
-const KEPT_VIEWS = 20; // views that are still there when the server is not
-const REDRAW_MS = 250; // however much comes from the stream
+const KEPT_VIEWS = 20; // views that can be shown while the server is unreachable
+const REDRAW_MS = 250; // the minimum between redraws for stream data
 const RELOAD_MS = 500; // the same for views that load again after an event
-const ASLEEP_MS = 60_000; // so long without a tick: the machine has slept, and nothing is known of the connection
+const ASLEEP_MS = 60_000; // after this long without a tick, the machine was asleep, and the connection may be dead
 const FIRST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 10_000;
 
@@ -54,29 +54,29 @@ const page = {
   data: null,
   failure: null,
   isLoading: false,
-  leaving: null, // aborts what the view has under way
+  leaving: null, // aborts the view's requests
   loadedAt: -Infinity,
-  dueAt: Infinity, // of performance.now: when to load again
+  dueAt: Infinity, // by performance.now: when to load again
   pause: FIRST_PAUSE_MS, // after the next failure
-  recent: [], // events that came lately: a load that was under way may not know them
-  forgotten: 0, // the last of them that had to go
+  recent: [], // recent events, which a load in progress may not include
+  forgotten: 0, // the `seq` of the last one dropped from `recent`
   followedAt: -Infinity,
-  tickedAt: Date.now(), // which goes on while the machine sleeps
+  tickedAt: Date.now(), // this clock keeps running while the machine sleeps
   notice: null,
-  row: null, // the address of the one that was focused last
-  focusing: null, // what is to be focused: the address of a row, or the heading
+  row: null, // the URL of the row focused last
+  focusing: null, // what to focus next: the URL of a row, or the heading
   isFrameDue: false,
 };
 
 const judge = new Judge();
-const kept = new Map(); // by address: what a view showed when it was left
+const kept = new Map(); // by URL: the last data of a view
 
 const stream = new Stream({
   state: () => draw(),
-  event: (event) => hear(event),
+  event: (event) => onEvent(event),
   heartbeat: (beat) => {
     if (page.data === null) return;
-    page.view.beat?.(page.data, beat, ctx);
+    page.view.onHeartbeat?.(page.data, beat, ctx);
     soon("draw", draw, REDRAW_MS);
   },
   stale: () => {
@@ -101,7 +101,7 @@ const ctx = {
   judgedAt,
   may: (scope) => page.me !== null && (page.me.scopes.includes(scope) || page.me.scopes.includes("admin")),
   enter: (credential) => enter(credential),
-  act: (action) => acting(action, { draw, done: (text) => notify(text), reload: () => load() }),
+  act: (action) => confirmAction(action, { draw, done: (text) => notify(text), reload: () => load() }),
 };
 
 // Loading
@@ -132,16 +132,16 @@ async function load(ahead = null) {
   }
 }
 
-/** Unless one is under way: what it finds may be older than what asks for this one. */
+/** Load again. If a load is in progress, wait for it: it may miss the change that this call is about. */
 function loadAgain() {
   if (page.isLoading) soon("load", loadAgain, RELOAD_MS);
   else if (page.me !== null && page.data !== null) load();
 }
 
-/** A load takes a while, and the stream goes on meanwhile. What it brought since is heard again, if it is all here. */
+/** Apply the events that the stream delivered during the load. If some were dropped, follow the log again from there. */
 function catchUp() {
   const seq = page.data.seq ?? 0;
-  if (seq < page.forgotten) stream.stop(); // and follow from there
+  if (seq < page.forgotten) stream.stop();
   if (follow()) for (const event of page.recent) apply(event);
   else forget();
 }
@@ -155,7 +155,7 @@ function judgedAt() {
   return judge.at(storeNow(), since(stream.liveAt), since(stream.heardAt));
 }
 
-/** Of `performance.now`: what is shown is as old as that. */
+/** By `performance.now`: when the data was last up to date. */
 const freshAt = () => Math.max(stream.heardAt ?? -Infinity, page.loadedAt);
 
 function keep() {
@@ -166,7 +166,7 @@ function keep() {
   if (kept.size > KEPT_VIEWS) kept.delete(kept.keys().next().value);
 }
 
-/** Where the server cannot be reached, what was there before is better than nothing: the banner says how old it is. */
+/** While the server is unreachable, show the last data of this view; the banner says how old it is. */
 function recall() {
   const last = kept.get(JSON.stringify(page.params));
   if (page.data !== null || last === undefined) return;
@@ -187,7 +187,7 @@ function onFailure(error) {
   draw();
 }
 
-/** Whether the stream just goes on. */
+/** Follow the log. Returns true if the stream continues without a gap. */
 function follow() {
   const wanted = page.view.follow?.(page.data, ctx) ?? null;
   page.followedAt = performance.now();
@@ -196,7 +196,7 @@ function follow() {
   return false;
 }
 
-function hear(event) {
+function onEvent(event) {
   page.recent.push(event);
   if (page.recent.length > REMEMBERED) page.forgotten = page.recent.shift().seq;
   if (page.data === null) return;
@@ -205,14 +205,14 @@ function hear(event) {
 }
 
 function apply(event) {
-  if (!page.view.hear || event.seq <= (page.data.seq ?? 0)) return;
-  page.view.hear(page.data, event, ctx);
+  if (!page.view.onEvent || event.seq <= (page.data.seq ?? 0)) return;
+  page.view.onEvent(page.data, event, ctx);
   page.data.seq = event.seq;
 }
 
 const timers = {};
 
-/** Once, however often it is asked for until then. */
+/** Run once after a delay, however often it is called until then. */
 function soon(what, does, milliseconds) {
   timers[what] ??= setTimeout(() => {
     timers[what] = undefined;
@@ -220,11 +220,11 @@ function soon(what, does, milliseconds) {
   }, milliseconds);
 }
 
-// Going somewhere
+// Navigation
 
 const viewAt = (wanted) => VIEWS[wanted.view ?? "now"] ?? now;
 
-/** `ahead` is what the view has asked for already. */
+/** `ahead` is a load that has already begun. */
 function navigate({ isBack = false, ahead = null } = {}) {
   const wanted = params();
   const view = viewAt(wanted);
@@ -237,7 +237,7 @@ function navigate({ isBack = false, ahead = null } = {}) {
   if (isOther) {
     page.view?.leave?.();
     stream.stop();
-    stream.heardAt = null; // what it has brought is not about what comes now
+    stream.heardAt = null; // it says nothing about the age of the next view
     forget();
     page.data = null;
     if (wasLost) recall();
@@ -255,7 +255,7 @@ function show(view, failure) {
   page.view?.leave?.();
   dismiss();
   forget();
-  kept.clear(); // the next one may not be allowed to see it
+  kept.clear(); // the next user may not be allowed to see it
   Object.assign(page, { view, data: { failure }, failure: null, isLoading: false, me: null, notice: null });
   draw();
 }
@@ -266,11 +266,11 @@ async function enter(credential) {
 }
 
 async function start() {
-  const asked = location.search;
+  const search = location.search;
   page.params = params();
-  page.leaving = null; // or what is asked for now would end with what was left before
-  const ahead = viewAt(page.params).load(ctx); // at the same time, and not after the answer to who we are
-  ahead.catch(() => null); // those who are not logged in
+  page.leaving = null; // otherwise leaving the previous view would abort this load
+  const ahead = viewAt(page.params).load(ctx); // in parallel with whoami
+  ahead.catch(() => null); // fails if the user is not logged in
   try {
     page.me = await get("auth/whoami");
   } catch (error) {
@@ -283,7 +283,7 @@ async function start() {
     return;
   }
   page.view = null;
-  navigate({ ahead: location.search === asked ? ahead : null }); // somebody may have gone on meanwhile
+  navigate({ ahead: location.search === search ? ahead : null }); // the user may have navigated meanwhile
 }
 
 async function leave() {
@@ -299,7 +299,7 @@ function notify(text) {
   draw();
 }
 
-// Drawing
+// Rendering
 
 function draw() {
   if (page.isFrameDue) return;
@@ -311,7 +311,7 @@ function draw() {
   });
 }
 
-/** After the first drawing of a view: on the row that was left, if somebody comes back to it, or on the heading. */
+/** Focus, after a view's first rendering, the row the user left, or else the heading. */
 function focus() {
   if (page.focusing === null || page.isLoading) return;
   const row = [...document.querySelectorAll("[data-row]")].find((link) => link.getAttribute("href") === page.focusing);
@@ -342,13 +342,13 @@ function content() {
   return parts;
 }
 
-/** A fault of the page itself: the console has it, too. */
+/** A bug in the page itself, which also goes to the console. */
 function fault(error) {
   reportError(error);
   return new Failure("refused", "This view cannot be shown because of a bug in the page.", String(error.message));
 }
 
-/** A fault in one view must not take the menu away. */
+/** A bug in one view must not break the menu. */
 function viewed() {
   try {
     return page.view.render(page.data, ctx);
@@ -358,7 +358,7 @@ function viewed() {
 }
 
 function isOffered(name) {
-  return (name !== "tokens" || ctx.may("admin")) && !(page.me?.prefix && ABOUT_ALL.has(name));
+  return (name !== "tokens" || ctx.may("admin")) && !(page.me?.prefix && STORE_WIDE.has(name));
 }
 
 function header() {
@@ -383,11 +383,11 @@ function stateNow() {
   return page.failure?.kind === "unreachable" ? "lost" : stream.state;
 }
 
-/** What is shown stays, with its age, until the server is back. */
+/** Says how old the data is, until the server is back. */
 function banner() {
   if (stateNow() !== "lost" || page.data === null) return h("div", { key: "banner", role: "status" });
   const age = span((performance.now() - freshAt()) / 1_000);
-  return h("div", { key: "banner", role: "status", class: "banner" }, `Not connected to the server. What you see is ${age} old. Reconnecting…`);
+  return h("div", { key: "banner", role: "status", class: "banner" }, `Not connected to the server. This data is ${age} old. Reconnecting…`);
 }
 
 function notice() {
@@ -415,25 +415,25 @@ function onVisibility() {
   else if (page.me !== null && page.data !== null && stream.state === "off") load();
 }
 
-// Beginning
+// Start
 
 const CODE = "#login=";
 
 async function begin() {
   onNavigation((isBack) => navigate({ isBack }));
-  heedKeys({ go, href, draw, params });
+  handleKeys({ go, href, draw, params });
   document.addEventListener("focusin", ({ target }) => (page.row = target.matches("[data-row]") ? target.getAttribute("href") : null));
   document.addEventListener("visibilitychange", onVisibility);
   addEventListener("offline", () => stream.cut());
   addEventListener("online", () => {
     if (page.data === null || page.me === null) return;
-    stream.stop(); // it may be pausing for long
+    stream.stop(); // it may be in a long pause
     load();
   });
   setInterval(tick, TICK_MS);
   if (!location.hash.startsWith(CODE)) return start();
   const code = decodeURIComponent(location.hash.slice(CODE.length));
-  history.replaceState(null, "", location.pathname + location.search); // it is good once, and need not stay in the history
+  history.replaceState(null, "", location.pathname + location.search); // it works only once, so keep it out of the history
   try {
     await enter({ code });
   } catch (error) {

@@ -1,33 +1,33 @@
-// The store's time. Every age on the page is measured by it, and not by the clock of this machine.
+// The store's clock. The page measures every age by it, and not by this machine's clock.
 
 import { h } from "./dom.js";
 
 let offset = 0;
-let bestTrip = Infinity; // until the store itself has told its time
+let bestTrip = Infinity; // until a response contains the store's time
 const DATE_MS = 1_000; // a Date header has whole seconds
 
 /**
- * The store said it was `at` in an answer to what was sent and received at these moments (of `performance.now`).
- * The quickest answer says most, until a slower one contradicts it: the machine has slept, or clocks have drifted apart.
+ * Learn the store's time: a response sent and received at these times (by `performance.now`) says it was `at`.
+ * The fastest response is the most precise, until a slower one contradicts it: the machine slept, or clocks drifted.
  */
 export function learn(at, sent, received) {
   const trip = received - sent;
-  const told = offsetAt(Date.parse(at), sent, received);
-  if (trip > bestTrip && Math.abs(told - offset) <= trip / 2) return;
+  const measured = offsetAt(Date.parse(at), sent, received);
+  if (trip > bestTrip && Math.abs(measured - offset) <= trip / 2) return;
   bestTrip = trip;
-  offset = told;
+  offset = measured;
 }
 
-/** The same from the `Date` of any answer: roughly, by the clock of the server, and only until the store tells more. */
+/** Learn the time roughly, from the `Date` header of any response, until a response contains the store's time. */
 export function learnRoughly(date, sent, received) {
   if (bestTrip < Infinity || date === null) return;
-  const told = offsetAt(Date.parse(date) + DATE_MS / 2, sent, received);
-  if (Math.abs(told - offset) > DATE_MS + received - sent) offset = told;
+  const measured = offsetAt(Date.parse(date) + DATE_MS / 2, sent, received);
+  if (Math.abs(measured - offset) > DATE_MS + received - sent) offset = measured;
 }
 
 const offsetAt = (moment, sent, received) => moment - (performance.timeOrigin + (sent + received) / 2);
 
-/** Now, in milliseconds, as the store has it. */
+/** The store's time in milliseconds. */
 export function now() {
   return performance.timeOrigin + performance.now() + offset;
 }
@@ -40,7 +40,7 @@ const UNITS = [
   ["min", 60],
 ];
 
-/** "42 s", "4 min 10 s", "3 h 5 min": two units at most, the smaller one only while it says something. */
+/** "42 s", "4 min 10 s", "3 h 5 min": at most two units, without a zero. */
 export function span(seconds) {
   const whole = Math.max(0, Math.floor(seconds));
   for (let at = 0; at < UNITS.length; at += 1) {
@@ -64,7 +64,7 @@ export function utc(moment) {
   return new Date(ms(moment)).toISOString().replace("T", " ").replace("Z", " UTC");
 }
 
-/** A moment that keeps counting, with UTC on hover; `none` where there is none. */
+/** A live "3 s ago", with UTC on hover; `none` for no time. */
 export function when(moment, none = "never") {
   if (moment === null || moment === undefined) return none;
   return h("time", { datetime: moment, title: utc(moment) }, ago(moment));

@@ -1,10 +1,10 @@
-// A small virtual DOM: `h` says what the document should look like, `render` makes it so.
-// Everything becomes elements, attributes and text nodes: nothing is ever parsed as HTML.
+// A small virtual DOM: `h` describes the document, `render` updates it.
+// It only makes elements, attributes and text nodes; nothing is ever parsed as HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
 const AS_PROPERTY = new Set(["value", "checked", "disabled", "open", "selected", "indeterminate"]);
 
-/** `props.key` tells siblings apart; `null`, `false` and nested lists are fine as children. */
+/** `props.key` identifies a child among its siblings. Children may be `null`, `false` or nested lists. */
 export function h(tag, props, ...children) {
   return { tag, props: props ?? {}, children: flat(children), node: null };
 }
@@ -18,7 +18,7 @@ function flat(children, found = []) {
   return found;
 }
 
-/** Makes `container` hold exactly `vnodes`, changing as little as possible. */
+/** Make `vnodes` the content of `container`, with as few changes as possible. */
 export function render(container, ...vnodes) {
   const wanted = flat(vnodes);
   reconcile(container, container.vnodes ?? [], wanted, container.namespaceURI === SVG);
@@ -65,7 +65,7 @@ function create(vnode, isSvg) {
 }
 
 function update(old, vnode, isSvg) {
-  if (old === vnode) return; // kept from the last time
+  if (old === vnode) return; // reused from the last render
   const node = (vnode.node = old.node);
   if (vnode.tag === null) {
     if (old.text !== vnode.text) node.data = vnode.text;
@@ -85,7 +85,7 @@ function setProp(node, name, before, value) {
   if (name.startsWith("on")) listen(node, name.slice(2), value);
   else if (name === "style") setStyle(node.style, before ?? {}, value ?? {});
   else if (AS_PROPERTY.has(name)) {
-    if (name === "value" && node === document.activeElement) return; // somebody is typing there
+    if (name === "value" && node === document.activeElement) return; // the user is typing here
     if (node[name] !== (value ?? "")) node[name] = value ?? "";
   } else if (value === null || value === undefined || value === false) node.removeAttribute(name);
   else node.setAttribute(name, value === true ? "" : value);

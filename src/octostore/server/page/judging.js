@@ -1,21 +1,21 @@
-// As of when owners are judged to be alive, late or gone. What nobody has told the page says nothing about them.
+// The time at which owners are judged to be alive, late or gone. While the page gets no data, it does not advance.
 
-export const LAG_MS = 4_000; // heartbeats arrive every 2 s, and may be held up on the way
-const SPEAKS_MS = 16_000; // the server says something every 15 s: while it is silent for longer, nothing is known
+export const LAG_MS = 4_000; // heartbeats arrive every 2 s, and may be delayed
+const SPEAKS_MS = 16_000; // the server sends something every 15 s; after a longer silence, nothing is known
 
 export class Judge {
   constructor() {
-    this.judgedAt = -Infinity; // as the store has it
+    this.judgedAt = -Infinity; // in store time
   }
 
-  /** All data is new. */
+  /** All data has just been loaded. */
   loaded(now) {
     this.judgedAt = now;
   }
 
   /**
-   * Goes on while a stream brings heartbeats; stands still while there is none, and until a new one has brought them all.
-   * `liveFor` and `silentFor` are of the stream, in milliseconds; null while it is not live.
+   * Advances while a stream delivers heartbeats. Stops while there is none, and until a new one has delivered them all.
+   * `liveFor` and `silentFor` describe the stream, in milliseconds; null while it is not live.
    */
   at(now, liveFor, silentFor) {
     if (liveFor !== null && liveFor >= LAG_MS) {

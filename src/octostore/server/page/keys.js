@@ -1,6 +1,6 @@
-// Keyboard shortcuts, for those who want them: they can be turned off, because they get in the way of some aids.
+// Keyboard shortcuts. They can be turned off, because they interfere with some assistive tools.
 
-import { telling } from "./acting.js";
+import { showDialog } from "./acting.js";
 import { h } from "./dom.js";
 
 const OFF = "octostore-keys-off";
@@ -21,7 +21,7 @@ export function keysDialog(draw) {
     else localStorage.setItem(OFF, "1");
     keysDialog(draw);
   };
-  telling(
+  showDialog(
     "Keyboard shortcuts",
     [
       h("dl", { class: "keys" }, SHORTCUTS.map(([key, does]) => [h("dt", null, h("kbd", null, key)), h("dd", null, does)])),
@@ -31,7 +31,7 @@ export function keysDialog(draw) {
   );
 }
 
-export function heedKeys({ draw }) {
+export function handleKeys({ draw }) {
   document.addEventListener("keydown", (event) => {
     const { target } = event;
     const isTyping = target.matches?.("input, select, textarea") || document.querySelector("dialog[open]");
@@ -49,7 +49,7 @@ export function heedKeys({ draw }) {
   });
 }
 
-/** Rows are links marked with `data-row`: Enter opens the focused one, as it does with every link. */
+/** Rows are links with `data-row`, so Enter opens the focused one. */
 function step(by) {
   const rows = [...document.querySelectorAll("[data-row]")];
   const at = rows.indexOf(document.activeElement);

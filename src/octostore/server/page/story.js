@@ -1,4 +1,4 @@
-// Events in sentences.
+// Events as sentences.
 
 import { gist, grouped, visible } from "./words.js";
 
@@ -53,14 +53,14 @@ const SENTENCES = {
 
 function limits({ paused = null, max_claimed: most = null }) {
   const changes = paused === null ? [] : [paused ? "paused" : "resumed"];
-  if (most !== null || paused === null) changes.push(most === null ? "no limit" : `at most ${most} at once`);
+  if (most !== null || paused === null) changes.push(most === null ? "no limit" : `at most ${most} at a time`);
   return changes.join(", ");
 }
 
 export const TYPES = Object.keys(SENTENCES);
 
-/** What an event says, without its time and its job. One that only a newer server knows is told by its name. */
+/** The event as a sentence, without its time and job. An unknown type, from a newer server, appears by its name. */
 export function sentence(event) {
-  const tell = SENTENCES[event.type];
-  return tell ? tell(event, event.data) : `${event.type}${event.agent ? noted(event.agent) : ""}${said(event.reason)}`;
+  const describe = SENTENCES[event.type];
+  return describe ? describe(event, event.data) : `${event.type}${event.agent ? noted(event.agent) : ""}${said(event.reason)}`;
 }

@@ -1,38 +1,38 @@
-// The log as it is written. One stream for the whole page; it resumes where it was cut off, without a gap.
+// The event stream: one for the whole page. After an interruption it resumes without a gap.
 
-import { fetched, Failure } from "./api.js";
+import { fetchOk, Failure } from "./api.js";
 
-const SILENCE_MS = 45_000; // the server speaks at least every 15 s
+const SILENCE_MS = 45_000; // the server sends something at least every 15 s
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 10_000;
-const STALE_MS = 60_000; // after so long without a stream, it is quicker to load the view again than to catch up
+const STALE_MS = 60_000; // after this long without a stream, loading the view again is faster than catching up
 
 export class Stream {
-  /** `on` has `event`, `heartbeat`, `state` (something changed about the connection), `stale` and `failed`. */
+  /** `on` has callbacks: `event`, `heartbeat`, `state` (of the connection), `stale` and `failed`. */
   constructor(on) {
     this.on = on;
     this.state = "off"; // "off" | "connecting" | "live" | "lost"
-    this.heardAt = null; // of performance.now: how old the data may be
-    this.liveAt = null; // since when it is live
-    this.log = null; // which part of it
+    this.heardAt = null; // by performance.now: when data last arrived
+    this.liveAt = null; // when it became live
+    this.log = null; // the filters of the log
     this.heartbeats = "";
     this.after = 0;
     this.closing = null;
-    this.silence = null; // aborts the request that is under way, and not what is wanted
+    this.silence = null; // aborts the current request, after which the stream reconnects
   }
 
   /**
-   * Follow the log after `after`: of one `job`, or a `prefix`, some `types`, with the `heartbeats` of some jobs.
-   * Whether that goes on where it was: then `after` is not heeded, and what came since then has been heard already.
+   * Follow the log after `after`: one `job`, or a `prefix`, some `types`, and the `heartbeats` of some jobs.
+   * Returns true if the same log is already being followed. Then `after` is ignored: its events have been delivered.
    */
   follow({ after, heartbeats = "", ...log }) {
-    const goesOn = this.state !== "off" && JSON.stringify(log) === JSON.stringify(this.log);
-    if (goesOn && heartbeats === this.heartbeats) return true;
-    if (!goesOn) this.stop();
+    const continues = this.state !== "off" && JSON.stringify(log) === JSON.stringify(this.log);
+    if (continues && heartbeats === this.heartbeats) return true;
+    if (!continues) this.stop();
     this.closing?.abort();
-    Object.assign(this, { log, heartbeats, after: goesOn ? this.after : after, closing: new AbortController() });
+    Object.assign(this, { log, heartbeats, after: continues ? this.after : after, closing: new AbortController() });
     this.run({ ...log, heartbeats }, this.closing.signal);
-    return goesOn;
+    return continues;
   }
 
   stop() {
@@ -41,7 +41,7 @@ export class Stream {
     this.set("off");
   }
 
-  /** The network is gone, which the stream itself would only notice by silence. */
+  /** The network is down; the stream itself would only notice the silence. */
   cut() {
     this.silence?.abort();
   }
@@ -55,7 +55,7 @@ export class Stream {
 
   async run(query, signal) {
     let pause = FIRST_PAUSE_MS;
-    if (this.state === "off") this.set("connecting"); // one that only follows other heartbeats stays live
+    if (this.state === "off") this.set("connecting"); // if only the heartbeats change, it stays live
     while (!signal.aborted) {
       const startedAt = performance.now();
       let isClosed = false;
@@ -73,7 +73,7 @@ export class Stream {
       }
       if (signal.aborted) return;
       if (this.state === "live" && performance.now() - startedAt > 5_000) pause = FIRST_PAUSE_MS;
-      this.set(isClosed ? "connecting" : "lost"); // by the server, which says why as soon as it is asked again
+      this.set(isClosed ? "connecting" : "lost"); // if the server closed it, the next request says why
       await sleep(pause * (0.75 + Math.random() / 2), signal);
       pause = Math.min(pause * 2, LONGEST_PAUSE_MS);
     }
@@ -86,7 +86,7 @@ export class Stream {
     }
     const silence = (this.silence = new AbortController());
     const given = Object.entries(query).filter(([, value]) => value);
-    const response = await fetched(`ui/api/events?${new URLSearchParams(given)}`, {
+    const response = await fetchOk(`ui/api/events?${new URLSearchParams(given)}`, {
       headers: { accept: "text/event-stream", "last-event-id": String(this.after) },
       signal: AbortSignal.any([signal, silence.signal]),
     });
@@ -103,14 +103,14 @@ export class Stream {
         this.set("live");
         const frames = (rest + value).split("\n\n");
         rest = frames.pop();
-        for (const frame of frames) if (!signal.aborted) this.take(frame);
+        for (const frame of frames) if (!signal.aborted) this.deliver(frame);
       }
     } finally {
       clearTimeout(timer);
     }
   }
 
-  take(frame) {
+  deliver(frame) {
     let type = "message";
     let data = "";
     for (const line of frame.split("\n")) {

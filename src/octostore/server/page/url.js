@@ -1,16 +1,16 @@
-// All of the page's state is in its query string: reloading or sharing the address gives the same view.
+// All of the page's state is in its query string: reloading or sharing the URL shows the same view.
 
-/** What the address says now. */
+/** The current query parameters. */
 export function params() {
   return Object.fromEntries(new URLSearchParams(location.search));
 }
 
-/** The address with these changes; `null` or "" removes one. */
+/** The current URL with these changes; `null` or "" removes a parameter. */
 export function href(changes) {
   return address({ ...params(), ...changes });
 }
 
-/** The address of a view with nothing but these. */
+/** The URL with only these parameters. */
 export function address(wanted) {
   const kept = Object.entries(wanted).filter(([, value]) => value !== null && value !== undefined && value !== "");
   const query = new URLSearchParams(kept).toString();
@@ -19,26 +19,26 @@ export function address(wanted) {
 
 const WINDOW_MAX = 604_800;
 
-/** How many seconds back an address asks for; `usual` where it says nothing, or nonsense. */
-export function windowIn({ window }, usual) {
+/** The window in seconds; `fallback` if it is missing or invalid. */
+export function windowSeconds({ window }, fallback) {
   const seconds = Number(window);
-  return seconds >= 1 && seconds <= WINDOW_MAX ? seconds : usual;
+  return seconds >= 1 && seconds <= WINDOW_MAX ? seconds : fallback;
 }
 
-/** Go there, as if a link had been followed; with `replace`, without a new entry in the history. */
+/** Navigate as a link would; with `replace`, without a new history entry. */
 export function go(to, { replace = false } = {}) {
   if (to === location.search) return;
   history[replace ? "replaceState" : "pushState"](null, "", to === "./" ? location.pathname : to);
   dispatchEvent(new Event("went"));
 }
 
-/** Calls `heard` whenever the address has changed, by a link of the page, by `go`, or by the back button: then with true. */
-export function onNavigation(heard) {
+/** Call `changed` when the URL changes: with true for the back button, with false for a link or `go`. */
+export function onNavigation(changed) {
   addEventListener("popstate", () => {
-    document.activeElement?.blur?.(); // or a field would keep what was typed there
-    heard(true);
+    document.activeElement?.blur?.(); // otherwise a focused field would keep its text
+    changed(true);
   });
-  addEventListener("went", () => heard(false));
+  addEventListener("went", () => changed(false));
   document.addEventListener("click", (event) => {
     const link = event.target.closest?.("a[href]");
     const to = link?.getAttribute("href");

@@ -1,15 +1,15 @@
-// What several views say and show.
+// Texts and elements that several views share.
 
 import { h } from "./dom.js";
 import { address } from "./url.js";
 
 export const jobLink = (jobId, props = {}) => h("a", { href: address({ view: "job", job: jobId }), class: "name", ...props }, visible(jobId));
 
-// As in core/visible.py. The first part is what says that the symbol before it is an emoji, anywhere else.
+// As in core/visible.py. The first alternative is the emoji variation selector where no emoji precedes it.
 const UNSEEN = /(?<![#*0-9\u00a9\u00ae\u203c-\u3299\u{1f000}-\u{1faff}])\ufe0f|[\p{C}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0e\uffa0\u{1d159}\u{e0000}-\u{e0fff}]/gu;
 const SHORT = { "\t": "\\t", "\n": "\\n", "\r": "\\r" };
 
-/** Text from outside, with what cannot be seen, or would turn the line around, as a visible escape. */
+/** Text from outside, with invisible characters, and those that reverse the text direction, escaped. */
 export function visible(text) {
   return String(text).replace(UNSEEN, (char) => {
     const code = char.codePointAt(0);
@@ -25,13 +25,13 @@ export function gist(text) {
   return (found.length <= 2 ? found : [found[0], found.at(-1)]).map(visible).join(" … ");
 }
 
-/** All of its lines. */
+/** The text with its line breaks. */
 export const lines = (text) => h("span", { class: "lines" }, String(text).split(/\r?\n/).map(visible).join("\n"));
 
-/** "It failed. Try again.", of parts that may have no full stop and begin with a small letter. */
-export function told(...parts) {
-  const said = parts.filter(Boolean).map((part) => String(part).trim());
-  return said.map((part) => `${part[0].toUpperCase()}${part.slice(1)}${/[.!?…]$/.test(part) ? "" : "."}`).join(" ");
+/** Join parts as sentences: "it failed", "try again" becomes "It failed. Try again." */
+export function sentences(...parts) {
+  const texts = parts.filter(Boolean).map((part) => String(part).trim());
+  return texts.map((part) => `${part[0].toUpperCase()}${part.slice(1)}${/[.!?…]$/.test(part) ? "" : "."}`).join(" ");
 }
 
 export function loading() {
@@ -42,18 +42,17 @@ export function failed(failure, again) {
   return h(
     "div",
     { key: "failure", class: "problem", role: "alert" },
-    h("p", null, told(failure.message, failure.details)),
+    h("p", null, sentences(failure.message, failure.details)),
     failure.kind === "refused" && h("p", null, h("button", { onclick: again }, "Try again")),
   );
 }
 
-/** Nothing to show: says so, and what to type next. */
+/** There is nothing to show: say so, and what to type next. */
 export function empty(text, ...commands) {
   return h("div", { class: "empty" }, h("p", null, text), commands.length > 0 && h("pre", null, commands.join("\n")));
 }
 
-/** A count that may stop at a cap. */
-/** "10,000", as `toLocaleString("en")` has it; but that makes the browser load its tables of languages first. */
+/** "10,000", like `toLocaleString("en")`, but without making the browser load its language tables. */
 export const grouped = (whole) => String(whole).replace(/\B(?=(\d{3})+$)/g, ",");
 
 export const capped = (number, cap) => (number >= cap ? `${grouped(cap)}+` : grouped(number));
@@ -61,16 +60,16 @@ export const capped = (number, cap) => (number >= cap ? `${grouped(cap)}+` : gro
 export const plural = (number, one, many = `${one}s`) => `${grouped(number)} ${number === 1 ? one : many}`;
 
 const TYPING_MS = 250;
-const typing = new Map(); // by field: what goes into the address when nobody types any more
-const begun = new Set(); // fields that have an entry in the history since somebody began to type there
+const typing = new Map(); // by field: the timer that updates the URL when the user stops typing
+const begun = new Set(); // fields that got a history entry since the user began to type
 
-/** A row of filters, each a part of the address: `[{ name, label, options? }]`. */
+/** A row of filters, each a query parameter: `[{ name, label, options?, hint? }]`. */
 export function filters(fields, ctx, ...more) {
   const set = (name, value, options) => ctx.go(ctx.href({ [name]: value, cursor: null, after: null }), options);
   const typed = (field) => {
     clearTimeout(typing.get(field.name));
     if (!typing.delete(field.name) || !field.isConnected) return;
-    set(field.name, field.value, { replace: begun.has(field.name) }); // so that Back undoes all of it
+    set(field.name, field.value, { replace: begun.has(field.name) }); // so that Back undoes all of the typing
     begun.add(field.name);
   };
   return h(
@@ -104,7 +103,7 @@ export function filters(fields, ctx, ...more) {
   );
 }
 
-/** A table that becomes a list of cards on a phone: `columns` are [head, cell(row)], `key(row)` tells rows apart. */
+/** A table that becomes a list of cards on a phone: `columns` are [head, cell(row)], `key(row)` identifies a row. */
 export function table(caption, columns, rows, key) {
   return h(
     "div",
@@ -119,7 +118,7 @@ export function table(caption, columns, rows, key) {
   );
 }
 
-/** A document, folded and pretty-printed, as text. */
+/** A JSON document, folded and indented. */
 export function folded(title, value) {
   if (value === null || value === undefined) return null;
   const text = JSON.stringify(value, null, 2);

@@ -35,7 +35,7 @@ ACQUIRED = {**LOCK, "first": ["acquire_lock"]}
 METADATA = "host=runner-7 build=1842"
 SOON = {"expires_at": IN_A_MINUTE, "renew_after_ms": 30_000}
 HELD = {"name": "deploy-main", "status": "held", "expires_at": IN_A_MINUTE, "metadata": METADATA}
-CODES = {"job_id": "invalid_lock_name", "ttl": "invalid_ttl"}
+CODES = {"job_id": "invalid_lock_name", "ttl_seconds": "invalid_ttl"}
 BEATS_PER_TTL = 2
 """The interval lock clients have always had; others heartbeat more often (`core/beats.py`)."""
 _USUAL_LEASE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -114,7 +114,7 @@ def _prepare_get(call: Call) -> Any:
 def _prepare_renew(call: Call) -> Any:
     check_lock_name("job_id", call.params["job_id"])
     _check_lease(call.body.lease_id)
-    c.check_lock_ttl("ttl", call.body.ttl_seconds)
+    c.check_lock_ttl("ttl_seconds", call.body.ttl_seconds)
     return call.command()
 
 

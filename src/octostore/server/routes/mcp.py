@@ -1,6 +1,5 @@
 """Agents: the tools of `octostore mcp` over HTTP."""
 
-import re
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -9,12 +8,12 @@ from msgspec import Meta
 from octostore.core.model import Scope
 from octostore.server.auth import ALL_SCOPES
 from octostore.server.calls import Call
+from octostore.server.examples import DEFAULT_URL
 from octostore.server.http import Headers, Request, Response
 from octostore.server.router import Route
 
 TAG = "agents"
 METADATA_PATH = "/.well-known/oauth-protected-resource/mcp"
-_HOST = re.compile(r"[\w.:\[\]-]{1,255}", re.ASCII)
 
 
 class RpcMessage(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -54,7 +53,7 @@ async def mcp(call: Call) -> Response:
 
 
 async def resource(call: Call) -> Response:
-    base = _base_url(call.request) or "http://localhost"
+    base = call.request.base_url or "http://localhost"
     return Response(
         ProtectedResource(
             resource=f"{base}/mcp",
@@ -68,7 +67,7 @@ async def resource(call: Call) -> Response:
 
 def challenge(request: Request, headers: list[tuple[bytes, bytes]]) -> Headers:
     """Tell MCP clients where to find what kind of token they need."""
-    base = _base_url(request)
+    base = request.base_url
     if base is None:
         return headers
     where = f'resource_metadata="{base}{METADATA_PATH}"'.encode()
@@ -78,21 +77,15 @@ def challenge(request: Request, headers: list[tuple[bytes, bytes]]) -> Headers:
     ]
 
 
-def _base_url(request: Request) -> str | None:
-    """The server's URL as the client knows it; None if its host is not safe to repeat."""
-    host = request.header(b"host") or ""
-    return f"{request.scheme}://{host}{request.base_path}" if _HOST.fullmatch(host) else None
-
-
 _METADATA: dict[str, Any] = {
     "handler": resource,
     "summary": "The tokens that /mcp accepts (RFC 9728)",
     "responses": {200: ProtectedResource},
     "example": {
         "response": {
-            "resource": "http://127.0.0.1:3000/mcp",
+            "resource": f"{DEFAULT_URL}/mcp",
             "resource_name": "OctoStore",
-            "resource_documentation": "http://127.0.0.1:3000/docs",
+            "resource_documentation": f"{DEFAULT_URL}/docs",
             "scopes_supported": ["read", "claim", "admin"],
             "bearer_methods_supported": ["header"],
         }

@@ -7,7 +7,7 @@ from octostore._version import __version__
 from octostore.core.errors import OctoStoreError
 from octostore.server import metrics
 from octostore.server.calls import Call, ask, question_route
-from octostore.server.examples import NOW
+from octostore.server.examples import DEFAULT_URL, NOW
 from octostore.server.http import PAGE_RESPONSE_START, Response, encode
 from octostore.server.refusals import Refusal, shutting_down
 from octostore.server.router import Route
@@ -79,6 +79,8 @@ async def openapi(call: Call) -> Response:
 
 async def api_page(call: Call) -> Response:
     _, page = await _documents_of(call)
+    if call.request.base_url is not None:
+        page = page.replace(DEFAULT_URL.encode(), call.request.base_url.encode())
     return Response(page, content_type=HTML, start=PAGE_RESPONSE_START)
 
 

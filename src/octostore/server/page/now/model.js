@@ -1,22 +1,22 @@
-// Who had which job when: rows of claims, loaded once and then kept true by the log.
+// Rows of claims by job, loaded once and then updated from the log.
 
 import { ms } from "../clock.js";
 
 const ROWS_MAX = 200;
 const CLAIMS_MAX = 50;
 const WAITING = new Set(["free", "queued"]);
-const SETTLED = new Set(["requeued", "discarded"]); // by an operator: how it ended before needs nobody any more
-/** The order of rows, as in core/claims_window.py, but for "gone": nobody has noted it yet. */
+const SETTLED = new Set(["requeued", "discarded"]); // by an operator: earlier losses need no attention any more
+/** The order of rows, as in core/claims_window.py; plus "gone", for an expiry that the store has not recorded yet. */
 const ORDER = ["lost", "gone", "stuck", "late", "stopping", "taken over", "live", "failed", "dead", "ended"];
 export const LOSSES = new Set(["expired", "force_released"]);
 
-/** The answer of GET /claims, with rows by job. */
+/** The response of GET /claims, with rows by job. */
 export function modelOf(page) {
   return { ...page, rows: new Map(page.rows.map((row) => [row.job_id, row])) };
 }
 
-/** Change the model by one event. `wanted` are the filters, as far as a row can be checked against them here. */
-export function hear(model, event, wanted) {
+/** Apply an event to the model. `wanted` has the filters that can be checked here. */
+export function applyEvent(model, event, wanted) {
   if (event.job_id === null) return;
   const { type, data } = event;
   const isEnd = data.ended_at !== undefined;
@@ -34,13 +34,13 @@ export function hear(model, event, wanted) {
 
 const statusAfter = (type, data) => ({ claimed: "claimed", discarded: "free", cancelled: "dead" })[type] ?? data.status;
 
-/** A new row, if it is wanted, and if one that is worth less can go where there is no room for both. */
+/** Add a row if it matches, dropping a less important one if the model is full. */
 function added(model, event, wanted) {
   if (!matches(event, wanted)) return null;
   const row = { job_id: event.job_id, queue: event.queue, kind: null, status: "", attention: null, claims: [], more: false };
   if (model.rows.size >= ROWS_MAX) {
     model.more = true;
-    const last = leastWorth(model, wanted);
+    const last = leastImportant(model, wanted);
     if (last === null) return null;
     model.rows.delete(last);
   }
@@ -48,8 +48,8 @@ function added(model, event, wanted) {
   return row;
 }
 
-/** The row that comes last: what has ended and needs nobody, the oldest first. All others stay. */
-function leastWorth(model, { lost }) {
+/** The oldest row that has ended and needs no attention; null if there is none. */
+function leastImportant(model, { lost }) {
   let found = null;
   let oldest = Infinity;
   for (const row of model.rows.values()) {
@@ -72,7 +72,7 @@ function matches({ type, job_id, queue, data }, wanted) {
   );
 }
 
-/** In place of what was known of that claim, or as the newest one. */
+/** Replace the claim of the same fencing token, or add it as the newest. */
 function put(row, claim) {
   const at = row.claims.findIndex((one) => one.fencing_token >= claim.fencing_token);
   if (at < 0) row.claims.push(claim);
@@ -102,7 +102,7 @@ function changeLive(row, { type, at, actor, reason, data }) {
 
 const ofLive = (claim) => (claim.stuck ? "stuck" : claim.stop_requested ? "stopping" : null);
 
-/** Why somebody should look at a row after an event, as far as it does not depend on the time. */
+/** Why a row needs attention, apart from reasons that depend on the time. */
 function attentionOf(row) {
   const last = row.claims.at(-1);
   if (last?.ended_at === null) return ofLive(last);
@@ -112,7 +112,7 @@ function attentionOf(row) {
   return LOSSES.has(how) ? "lost" : how === "failed" ? "failed" : null;
 }
 
-export function beat(model, heartbeat) {
+export function applyHeartbeat(model, heartbeat) {
   const row = model.rows.get(heartbeat.job_id);
   const claim = row?.claims.at(-1);
   if (claim?.fencing_token !== heartbeat.fencing_token || claim.ended_at !== null) return;
@@ -121,7 +121,7 @@ export function beat(model, heartbeat) {
   Object.assign(claim, { heartbeat_at, expires_at, late_at, late, stuck, progress: progress ?? claim.progress });
 }
 
-/** "alive", "late" or "gone", as far as is known of `judgedAt` (see judging.js); null once it has ended. */
+/** "alive", "late" or "gone" at `judgedAt` (see judging.js); null once the claim has ended. */
 export function life(claim, judgedAt) {
   if (claim.ended_at !== null) return null;
   if (claim.expires_at !== null && judgedAt >= ms(claim.expires_at)) return "gone";
@@ -129,7 +129,7 @@ export function life(claim, judgedAt) {
   return claim.late || (lateAt !== null && judgedAt >= lateAt) ? "late" : "alive";
 }
 
-/** What stands beside a row's name, if something is not as it should be. */
+/** Why a row needs attention, shown beside its name; null if it does not. */
 export function attention(row, judgedAt) {
   const last = row.claims.at(-1);
   if (last === undefined || last.ended_at !== null) return row.attention;
@@ -143,7 +143,7 @@ function groupOf(claims, word) {
   return claims.some((claim) => LOSSES.has(claim.how)) ? "taken over" : "live";
 }
 
-/** Rows that overlap the window, in the order of the page; of each group, the newest first. */
+/** The rows that overlap the window, by group, newest first. */
 export function rowsAt(model, now, judgedAt, windowSeconds, { status, attention: wanted } = {}) {
   const since = now - windowSeconds * 1_000;
   const ranked = [];
@@ -160,7 +160,7 @@ export function rowsAt(model, now, judgedAt, windowSeconds, { status, attention:
   return ranked.sort((a, b) => a.rank - b.rank || b.at - a.at || (a.row.job_id < b.row.job_id ? -1 : 1));
 }
 
-/** The jobs somebody holds: theirs are the heartbeats to follow. As many as fit in an address. */
+/** The claimed jobs, whose heartbeats to follow: as many as fit in a URL. */
 export function held(model, room = 8_000) {
   const names = [];
   for (const row of model.rows.values()) {

@@ -1,4 +1,4 @@
-// The picture: one row for each job, time from left to right, and now at the right edge.
+// The picture: one row per job, time from left to right, with now at the right edge.
 
 import { h } from "../dom.js";
 import { ms, span, utc } from "../clock.js";
@@ -7,9 +7,9 @@ import { LAG_MS } from "../judging.js";
 import { life, LOSSES } from "./model.js";
 
 const TICKS = 5;
-const NARROW = 8; // percent: a name would not fit into such a bar, and stands before it
-const FAR = 300; // percent: outside, whatever the window
-const STEPS = 200; // of the window, in which what moves with its edge is placed anew
+const NARROW = 8; // percent: a name does not fit into such a bar, and goes before it
+const FAR = 300; // percent: always outside the window
+const STEPS = 200; // steps per window in which names at its edge move
 
 export const HOW = {
   done: "done",
@@ -43,8 +43,8 @@ export function picture(ranked, now, judgedAt, windowSeconds) {
 }
 
 /**
- * Bars stand still: they are placed by a fixed moment, and what moves is the strip they are on. So a row is drawn again
- * only when something has happened to it, and not every second. Everything is in percent of the window.
+ * Bars have fixed positions on a strip, and the strip moves. So a row is drawn again only when it changes, and not every
+ * second. All positions are in percent of the window.
  */
 function frameAt(now, width) {
   const origin = Math.floor(now / width) * width;
@@ -73,7 +73,7 @@ function rowOf({ row, claims, word }, now, judgedAt, frame, transform) {
 const labelOf = (row, word) =>
   h("div", { class: "label" }, jobLink(row.job_id, { "data-row": "" }), " ", word ? h("strong", { class: "chip" }, ATTENTION[word]) : h("span", { class: "chip" }, row.status));
 
-const drawn = new WeakMap(); // row -> parts of it, and what each was drawn from
+const drawn = new WeakMap(); // row -> its rendered parts, and the state each was rendered from
 
 function kept(row, part, from, draw) {
   const parts = drawn.get(row) ?? drawn.set(row, {}).get(row);
@@ -83,9 +83,9 @@ function kept(row, part, from, draw) {
 
 function barsOf(row, claims, judgedAt, frame) {
   const [first, last] = [claims[0], claims.at(-1)];
-  const isAtEdge = frame.at(ms(first.claimed_at)) < frame.from + NARROW; // names there move along with the window
+  const isAtEdge = frame.at(ms(first.claimed_at)) < frame.from + NARROW; // names there move with the window
   const isNarrow = frame.to - frame.at(ms(last.claimed_at)) < NARROW;
-  const step = isAtEdge && Math.floor(frame.steps + (first.fencing_token % 16) / 16); // not all rows at once
+  const step = isAtEdge && Math.floor(frame.steps + (first.fencing_token % 16) / 16); // spread over time, not all rows together
   const from = [frame.id, row.version, claims.length, life(last, judgedAt), isNarrow, step].join(" ");
   return kept(row, "bars", from, () => h("div", { class: "bars" }, claims.map((claim, index) => claimOf(claim, claims[index - 1], claims[index + 1], judgedAt, frame))));
 }
@@ -93,7 +93,7 @@ function barsOf(row, claims, judgedAt, frame) {
 function claimOf(claim, before, next, judgedAt, { at, from, to }) {
   const state = life(claim, judgedAt);
   const begin = at(ms(claim.claimed_at));
-  // A live one may end where it expires, which is right of the edge while that is to come.
+  // A live claim ends where it would expire, right of the edge while that is in the future.
   const end = at(ms(claim.ended_at) ?? ms(claim.expires_at) ?? Infinity);
   const solid = state !== null || claim.how === "expired" ? Math.min(end, at(ms(claim.heartbeat_at))) : end;
   const key = claim.fencing_token;
@@ -110,8 +110,8 @@ function claimOf(claim, before, next, judgedAt, { at, from, to }) {
 const changesHands = (claim, next) => LOSSES.has(claim.how) || next.handed_over_by !== null;
 
 /**
- * Within its bar. One without room there has its name before it, if it is the last one of a row: with the name of who had
- * the job before, where that has no room either. All of them are in the bars' titles.
+ * The owner's name, inside its bar. If it does not fit, the last claim of a row has its name before the bar, with the
+ * previous owner's if that does not fit either. The bars' titles have all names.
  */
 function nameOf(claim, before, next, begin, end, { at, from }) {
   const props = { key: `name-${claim.fencing_token}`, class: "owner", style: between(begin, end) };
@@ -133,24 +133,24 @@ export function sentence(lost, next) {
   return lost.how === "expired" ? `${visible(lost.owner)} lost it${why}` : `it was taken away from ${visible(lost.owner)}${why}`;
 }
 
-/** The row in words: for everybody below the bars, and all there is of it for those who cannot see them. */
+/** The row in words, shown below the bars. Screen readers get only this. */
 export function lineOf(claims, now, judgedAt) {
   const last = claims.at(-1);
   const ago = (moment) => `${span((now - ms(moment)) / 1_000)} ago`;
   const at = claims.findLastIndex((claim, index) => index >= claims.length - 2 && (LOSSES.has(claim.how) || (claims[index + 1]?.handed_over_by ?? null) !== null));
-  const said = [];
+  const parts = [];
   if (last.ended_at === null) {
-    said.push(`${visible(last.owner)}, ${stateOf(last, now, judgedAt)}, heartbeat ${ago(last.heartbeat_at)}`);
-    if (last.progress) said.push(`${progressOf(last.progress)}, ${ago(last.progress.at)}`);
-    if (last.stop_requested) said.push("asked to stop");
+    parts.push(`${visible(last.owner)}, ${stateOf(last, now, judgedAt)}, heartbeat ${ago(last.heartbeat_at)}`);
+    if (last.progress) parts.push(`${progressOf(last.progress)}, ${ago(last.progress.at)}`);
+    if (last.stop_requested) parts.push("asked to stop");
   } else if (at < 0 || at < claims.length - 1) {
-    said.push(`${visible(last.owner)}: ${HOW[last.how]} ${ago(last.ended_at)}${last.reason ? `, ${gist(last.reason)}` : ""}`);
+    parts.push(`${visible(last.owner)}: ${HOW[last.how]} ${ago(last.ended_at)}${last.reason ? `, ${gist(last.reason)}` : ""}`);
   }
-  if (at >= 0) said.push(sentence(claims[at], claims[at + 1] ?? null));
-  return said.join(" · ");
+  if (at >= 0) parts.push(sentence(claims[at], claims[at + 1] ?? null));
+  return parts.join(" · ");
 }
 
-const UNKNOWN_MS = 3 * LAG_MS; // without news for so long: what was true then may not be any more
+const UNKNOWN_MS = 3 * LAG_MS; // after this long without data, the state may have changed
 
 function stateOf(claim, now, judgedAt) {
   const state = claim.stuck ? stuck(claim, now) : life(claim, judgedAt);

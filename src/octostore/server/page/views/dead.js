@@ -1,4 +1,4 @@
-// Dead letters: jobs that are out of attempts or were cancelled, and need a person.
+// Dead letters: jobs that have exhausted their attempts or were cancelled, and need a person.
 
 import { send } from "../api.js";
 import { h } from "../dom.js";
@@ -11,7 +11,7 @@ export const every = 30;
 const PAGE = 100;
 const BATCH = 250;
 
-/** The jobs; how many there are in all comes when somebody has counted, and nothing waits for that. */
+/** Load the jobs. Their total number follows later: counting takes a while. */
 export async function load(ctx) {
   const { prefix, queue, kind, cursor } = ctx.params;
   const page = await ctx.get("jobs", { status: "dead", prefix, queue, kind, cursor, limit: PAGE });
@@ -23,16 +23,16 @@ export async function load(ctx) {
   return page;
 }
 
-/** What cannot be counted, or is not for a token that is limited to some names, is null. */
+/** Null for counts that are unavailable, or not allowed for a token limited to a prefix. */
 async function counts(ctx) {
-  const asked = [ctx.get("queues"), ctx.get("figures", { max_age: 10 })];
-  const [queues, figures] = (await Promise.allSettled(asked)).map((one) => one.value ?? null);
+  const requests = [ctx.get("queues"), ctx.get("figures", { max_age: 10 })];
+  const [queues, figures] = (await Promise.allSettled(requests)).map((one) => one.value ?? null);
   return { queues, figures };
 }
 
 const QUEUES_NAMED = 5;
 
-/** "52 dead jobs: 40 in mail, 12 in imports, counted 3 s ago"; as far as somebody has counted what these filters match. */
+/** "52 dead jobs: 40 in mail, 12 in imports, counted 3 s ago"; less if there is no count for these filters. */
 function countOf({ jobs, cursor, counted }, { prefix, kind, queue, cursor: from }) {
   if (!cursor && !from) return [plural(jobs.length, "dead job")];
   const { queues, figures } = counted ?? {};
@@ -55,9 +55,9 @@ export function render(page, ctx) {
   const isFiltered = !!(prefix || queue || kind);
   return [
     filters([{ name: "prefix", label: "Job begins with" }, { name: "queue", label: "Queue", hint: "exact name" }, { name: "kind", label: "Kind", hint: "exact name" }], ctx),
-    page.jobs.length > 0 && h("p", { class: "quiet" }, countOf(page, ctx.params), ". Cancelled jobs are dead letters, too."),
+    page.jobs.length > 0 && h("p", { class: "quiet" }, countOf(page, ctx.params), ". Cancelled jobs are dead letters too."),
     ctx.may("admin") && page.jobs.length > 0 && h("p", { class: "buttons" }, h("button", { onclick: () => ctx.act(bulk("requeue", { prefix, queue, kind }, countOf(page, ctx.params))) }, isFiltered ? "Requeue all that match" : "Requeue all"), h("button", { class: "danger", onclick: () => ctx.act(bulk("discard", { prefix, queue, kind }, countOf(page, ctx.params))) }, isFiltered ? "Discard all that match" : "Discard all")),
-    page.jobs.length === 0 ? empty(isFiltered ? "No dead job matches these filters." : "There are no dead letters: no job has run out of attempts, and none was cancelled.", "octostore dead") : tableOf(page.jobs),
+    page.jobs.length === 0 ? empty(isFiltered ? "No dead job matches these filters." : "There are no dead letters: no job has exhausted its attempts or been cancelled.", "octostore dead") : tableOf(page.jobs),
     h("p", { class: "buttons" }, ctx.params.cursor && h("a", { class: "button", href: ctx.href({ cursor: null }), "data-previous": "" }, "First page"), page.cursor && h("a", { class: "button", href: ctx.href({ cursor: page.cursor }), "data-next": "" }, "Next page")),
   ];
 }
@@ -79,7 +79,7 @@ function tableOf(jobs) {
   );
 }
 
-/** All that match, by the server, a batch at a time. Stopping leaves the rest as it is. */
+/** Change all matching jobs, batch by batch. Stopping leaves the rest unchanged. */
 function bulk(what, match, count) {
   const verb = what === "requeue" ? "Requeue" : "Discard";
   const scope = Object.entries(match).filter(([, value]) => value).map(([name, value]) => `${name} ${visible(value)}`).join(", ");
@@ -93,9 +93,9 @@ function bulk(what, match, count) {
       let after = null;
       const given = Object.fromEntries(Object.entries({ ...match, reason }).filter(([, value]) => value));
       do {
-        const answer = await send("POST", `jobs/${what}`, { ...given, limit: BATCH, ...(after && { after }) });
-        done += answer.changed;
-        after = answer.after;
+        const response = await send("POST", `jobs/${what}`, { ...given, limit: BATCH, ...(after && { after }) });
+        done += response.changed;
+        after = response.after;
         if (!progress({ done, text: `${plural(done, "job")} so far` })) break;
       } while (after !== null);
       return `${plural(done, "job was", "jobs were")} ${what === "requeue" ? "requeued" : "discarded"}${after === null ? "." : "; stopped before the end."}`;

@@ -1,4 +1,4 @@
-// Whether the work gets done, and if not, why not: in words.
+// Whether work is getting done, and if not, why.
 
 import { h } from "../dom.js";
 import { when } from "../clock.js";
@@ -15,7 +15,7 @@ export async function load(ctx) {
 
 const SAYS = {
   ok: "Work is getting done.",
-  degraded: "It works, but somebody should take a look.",
+  degraded: "It works, but someone should take a look.",
   unhealthy: "Work is not getting done.",
 };
 

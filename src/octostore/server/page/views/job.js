@@ -1,9 +1,9 @@
-// One job: how it stands, how it got there, and what can be done about it.
+// One job: its state, its history, and actions for operators.
 
 import { path } from "../api.js";
 import { h } from "../dom.js";
 import { now as storeNow, ms, span, when } from "../clock.js";
-import { attention, beat as beatModel, hear as hearModel } from "../now/model.js";
+import { attention, applyHeartbeat, applyEvent } from "../now/model.js";
 import { HOW, picture, progressOf, stuck } from "../now/picture.js";
 import { sentence } from "../story.js";
 import { address } from "../url.js";
@@ -14,8 +14,8 @@ export const heading = (params) => visible(params.job ?? "Job");
 
 const PAGE = 500;
 const PAGES = 4;
-const TOLD = 200;
-const ATTEMPTS_KEPT = 5; // as many as the store tells; a job that has had more is told from the oldest of these on
+const EVENTS_SHOWN = 200;
+const ATTEMPTS_KEPT = 5; // the store returns this many; the history of a job with more begins with the oldest of them
 
 export async function load(ctx) {
   const jobId = ctx.params.job ?? "";
@@ -23,7 +23,7 @@ export async function load(ctx) {
   const oldest = job.previous.length < ATTEMPTS_KEPT ? null : job.previous.at(-1).claimed_at;
   const events = await eventsOf(jobId, oldest, ctx);
   const model = { rows: new Map(), seq: 0, more: false, last_claim_at: null };
-  for (const event of events) hearModel(model, event, {});
+  for (const event of events) applyEvent(model, event, {});
   const claim = model.rows.get(jobId)?.claims.at(-1);
   if (job.claim && claim?.ended_at === null && claim.fencing_token === job.claim.fencing_token) Object.assign(claim, job.claim);
   const similar = job.is_known ? [] : (await ctx.get(`${path("jobs", jobId)}/similar`)).similar;
@@ -34,10 +34,10 @@ async function eventsOf(jobId, since, ctx) {
   const found = [];
   let from = since === null ? { after: 0 } : { since };
   for (let page = 0; page < PAGES; page += 1) {
-    const answer = await ctx.get("events", { job: jobId, ...from, limit: PAGE });
-    found.push(...answer.events);
-    from = { after: answer.after };
-    if (answer.events.length < PAGE) break;
+    const response = await ctx.get("events", { job: jobId, ...from, limit: PAGE });
+    found.push(...response.events);
+    from = { after: response.after };
+    if (response.events.length < PAGE) break;
   }
   return found;
 }
@@ -46,14 +46,14 @@ export function follow(data) {
   return { after: data.seq, job: data.job.job_id, heartbeats: data.job.claim ? data.job.job_id : "" };
 }
 
-export function hear(data, event, ctx) {
+export function onEvent(data, event, ctx) {
   data.events = [...data.events, event].slice(-PAGE * PAGES);
-  hearModel(data.model, event, {});
-  ctx.reload(); // payload, result and the like are in no event
+  applyEvent(data.model, event, {});
+  ctx.reload(); // events do not contain the payload, result and other documents
 }
 
-export function beat(data, heartbeat) {
-  beatModel(data.model, heartbeat);
+export function onHeartbeat(data, heartbeat) {
+  applyHeartbeat(data.model, heartbeat);
   if (data.job.claim) Object.assign(data.job.claim, { heartbeat_at: heartbeat.heartbeat_at, expires_at: heartbeat.expires_at, progress: heartbeat.progress ?? data.job.claim.progress });
 }
 
@@ -77,7 +77,7 @@ export function render(data, ctx) {
 
 function unknown(job, similar) {
   return empty(
-    ["There is no job with this name: nobody has claimed or enqueued it.", similar.length > 0 && [" Did you mean ", similar.map((name, index) => [index > 0 && ", ", h("a", { href: address({ view: "job", job: name }) }, visible(name))]), "?"]],
+    ["There is no job with this name: it was never claimed or enqueued.", similar.length > 0 && [" Did you mean ", similar.map((name, index) => [index > 0 && ", ", h("a", { href: address({ view: "job", job: name }) }, visible(name))]), "?"]],
     `octostore run ${quoted(job.job_id)} -- COMMAND`,
   );
 }
@@ -121,7 +121,7 @@ function timeline({ job, model }, judgedAt) {
 
 function attempts({ job, model }) {
   const claims = model.rows.get(job.job_id)?.claims ?? [];
-  const told = (one) => claims.find((claim) => claim.fencing_token === one.fencing_token)?.reason; // for an expiry, what was missed
+  const reasonOf = (one) => claims.find((claim) => claim.fencing_token === one.fencing_token)?.reason; // the evidence of an expiry
   return table(
     "Earlier attempts",
     [
@@ -130,7 +130,7 @@ function attempts({ job, model }) {
       ["Ended", (one) => when(one.ended_at)],
       ["After", (one) => span((ms(one.ended_at) - ms(one.claimed_at)) / 1_000)],
       ["How", (one) => HOW[one.how] ?? one.how],
-      ["Why", (one) => gist(one.error ?? one.reason ?? told(one) ?? "")],
+      ["Why", (one) => gist(one.error ?? one.reason ?? reasonOf(one) ?? "")],
       ["Note", (one) => gist(one.note ?? "")],
     ],
     job.previous,
@@ -145,10 +145,10 @@ function documents(job) {
 }
 
 function story({ events, oldest, job }) {
-  const told = events.slice(-TOLD).reverse();
-  const isCut = oldest !== null || events.length > TOLD;
+  const shown = events.slice(-EVENTS_SHOWN).reverse();
+  const isCut = oldest !== null || events.length > EVENTS_SHOWN;
   return [
-    h("ul", { class: "story" }, told.map((event) => h("li", { key: event.seq }, when(event.at), ": ", sentence(event)))),
+    h("ul", { class: "story" }, shown.map((event) => h("li", { key: event.seq }, when(event.at), ": ", sentence(event)))),
     isCut && h("p", { class: "quiet" }, "There are older events: ", h("code", null, `octostore events --job ${quoted(job.job_id)}`)),
   ];
 }
@@ -165,11 +165,11 @@ function actions(job, ctx) {
       verb: "Force-release",
       isDanger: true,
       where: at("force-release"),
-      says: `${loses}. OctoStore refuses whatever it sends from then on; other systems can refuse its writes only if they check the fencing token. ${job.queue === null ? "Anybody can claim the job then" : "The next worker gets the job"}, possibly ${owner} again: to prevent that, cancel the job${job.queue === null ? "" : " or pause its queue"}.`,
+      says: `${loses}. OctoStore refuses its later writes; other systems can do so only if they check the fencing token. ${job.queue === null ? "Then anyone can claim the job" : "Then the next worker gets the job"}, possibly ${owner} again: to prevent that, cancel the job${job.queue === null ? "" : " or pause its queue"}.`,
       done: `${name} was taken away from ${owner}.`,
     },
     cancel: { verb: "Cancel the job", isDanger: true, where: at("cancel"), says: `${loses ? `${loses}. ` : ""}The job becomes a dead letter: nobody can claim it until it is requeued.`, done: `${name} was cancelled.` },
-    drain: { verb: "Stop, then cancel", where: at("cancel"), body: ({ reason }) => ({ reason, drain: true }), says: `${owner} is asked to stop, and keeps the job until it does. Then the job becomes a dead letter, unless it is done by then.`, done: `${name} will be cancelled when ${owner} stops.` },
+    drain: { verb: "Stop, then cancel", where: at("cancel"), body: ({ reason }) => ({ reason, drain: true }), says: `${owner} is asked to stop, and keeps the job until it does. Then the job becomes a dead letter, unless it is done.`, done: `${name} will be cancelled when ${owner} stops.` },
     requeue: { verb: "Requeue", where: at("requeue"), says: "The job is queued again and gets all its attempts back.", done: `${name} was requeued.` },
     discard: { verb: "Discard", isDanger: true, where: at("discard"), says: "The job is removed from its queue for good, and its name is free again.", done: `${name} was discarded.` },
   };

@@ -1,9 +1,9 @@
-// Everything that happens, as it happens.
+// The log, live.
 
 import { h } from "../dom.js";
 import { now as storeNow, when } from "../clock.js";
 import { sentence, TYPES } from "../story.js";
-import { windowIn } from "../url.js";
+import { windowSeconds } from "../url.js";
 import { empty, filters, jobLink, plural, table, visible } from "../words.js";
 
 export const title = "Log";
@@ -12,22 +12,22 @@ const SHOWN = 500;
 const SINCE = [["600", "10 min"], ["3600", "1 h"], ["86400", "24 h"], ["604800", "7 d"]];
 const LOADED = 200;
 const PAGES = 5;
-const SHORTER = [60, 5]; // seconds: where more has happened than can be shown, and only its end is wanted
+const SHORTER = [60, 5]; // seconds: windows to try if there are more events than can be shown
 
 let isPaused = false;
-let held = []; // what came while paused: the newest
-let missed = 0; // how many came
+let held = []; // the newest events that arrived while paused
+let missed = 0; // how many arrived
 
 export async function load(ctx) {
   const { prefix, type, after } = ctx.params;
   const query = { prefix, types: type };
   [held, missed] = [[], 0];
-  const { seq } = await ctx.get("claims", { window: 1, limit: 1 }); // how long the log is, and what time the store has
+  const { seq } = await ctx.get("claims", { window: 1, limit: 1 }); // for the end of the log and the store's time
   if (after) {
     const page = await ctx.get("events", { ...query, after, limit: LOADED });
     return { events: page.events, seq: page.after, isLive: false, next: page.after < seq ? page.after : null };
   }
-  const seconds = windowIn(ctx.params, 600);
+  const seconds = windowSeconds(ctx.params, 600);
   const isAll = !prefix && !type;
   let found;
   for (const back of [seconds, ...SHORTER]) {
@@ -38,14 +38,14 @@ export async function load(ctx) {
   return { events: found.events.slice(-SHOWN), seq: found.after, isLive: true, next: null };
 }
 
-/** A page may be short although there are more: of a filtered log, only so much is looked through at a time. */
+/** Read several pages: with filters, a page may be short although more events follow. */
 async function upTo(seq, query, ctx) {
   const events = [];
   let { after } = query;
   for (let page = 0; page < PAGES; page += 1) {
-    const answer = await ctx.get("events", { ...query, after, limit: LOADED });
-    events.push(...answer.events);
-    after = answer.after;
+    const response = await ctx.get("events", { ...query, after, limit: LOADED });
+    events.push(...response.events);
+    after = response.after;
     if (after >= seq) return { events, after, isWhole: true };
   }
   return { events, after, isWhole: false };
@@ -56,7 +56,7 @@ export function follow(data, ctx) {
   return { after: data.seq, prefix: ctx.params.prefix ?? "", types: ctx.params.type ?? "" };
 }
 
-export function hear(data, event) {
+export function onEvent(data, event) {
   append(isPaused ? held : data.events, [event]);
   missed += isPaused ? 1 : 0;
 }
@@ -95,9 +95,9 @@ export function render(data, ctx) {
 
 function nothing(ctx) {
   const { prefix, agent, type } = ctx.params;
-  if (!prefix && !agent && !type) return empty("Nothing has happened in this time. To make something happen:", "octostore run my-first-job -- true");
-  const longer = SINCE.find(([seconds]) => Number(seconds) > windowIn(ctx.params, 600));
-  return empty(["No event of this time matches these filters.", longer && [" ", h("a", { href: ctx.href({ window: longer[0] }) }, `Look at the last ${longer[1]}`), "."]]);
+  if (!prefix && !agent && !type) return empty("No events in this time. To cause one:", "octostore run my-first-job -- true");
+  const longer = SINCE.find(([seconds]) => Number(seconds) > windowSeconds(ctx.params, 600));
+  return empty(["No event in this time matches these filters.", longer && [" ", h("a", { href: ctx.href({ window: longer[0] }) }, `Look at the last ${longer[1]}`), "."]]);
 }
 
 function tableOf(events) {

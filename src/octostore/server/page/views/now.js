@@ -1,21 +1,21 @@
-// Who owns what, whether it is alive and moving, and who took over from whom.
+// Who owns which job, whether the owner is alive and makes progress, and who took over from whom.
 
 import { h } from "../dom.js";
 import { now as storeNow, span, when } from "../clock.js";
-import { beat as beatModel, hear as hearModel, held, holders, modelOf, rowsAt } from "../now/model.js";
+import { applyHeartbeat, applyEvent, held, holders, modelOf, rowsAt } from "../now/model.js";
 import { ATTENTION, lineOf, picture } from "../now/picture.js";
-import { windowIn } from "../url.js";
+import { windowSeconds } from "../url.js";
 import { empty, filters, grouped, jobLink, plural, table, visible } from "../words.js";
 
 export const title = "Now";
-export const every = (model) => (held(model).length < holders(model) ? 10 : 60); // heartbeats of all do not fit in an address
+export const every = (model) => (held(model).length < holders(model) ? 10 : 60); // if not all heartbeats fit in a URL
 
 const WINDOWS = [["60", "1 min"], ["300", "5 min"], ["900", "15 min"], ["3600", "1 h"], ["21600", "6 h"], ["86400", "24 h"]];
 const STATUSES = [["", "any"], ["claimed", "claimed"], ["queued", "queued"], ["free", "free"], ["done", "done"], ["dead", "dead"]];
 
 const ATTENTIONS = [["", "any"], ...Object.entries(ATTENTION)];
 
-const windowOf = (params) => windowIn(params, 900);
+const windowOf = (params) => windowSeconds(params, 900);
 const wantedOf = ({ prefix, queue, owner, status }) => ({ prefix, queue, owner, status });
 
 export async function load(ctx) {
@@ -26,8 +26,8 @@ export function follow(model, ctx) {
   return { after: model.seq, prefix: ctx.params.prefix ?? "", heartbeats: held(model).join(",") };
 }
 
-export const hear = (model, event, ctx) => hearModel(model, event, wantedOf(ctx.params));
-export const beat = (model, heartbeat) => beatModel(model, heartbeat);
+export const onEvent = (model, event, ctx) => applyEvent(model, event, wantedOf(ctx.params));
+export const onHeartbeat = (model, heartbeat) => applyHeartbeat(model, heartbeat);
 
 const FIRST_ROWS = 30; // as many as a large screen shows
 let isFirst = true;
@@ -49,7 +49,7 @@ export function render(model, ctx) {
   ];
 }
 
-/** The page's first frame has the rows that are in sight, and the next one all of them: 200 at once take their time. */
+/** The first frame has only the visible rows, and the next one all of them: rendering 200 takes a while. */
 function atFirst(ranked, ctx) {
   if (!isFirst) return ranked;
   isFirst = false;
@@ -62,15 +62,15 @@ const isFiltered = ({ params }) => [...Object.values(wantedOf(params)), params.a
 function summary(ranked, model, seconds, ctx) {
   const live = ranked.filter(({ claims }) => claims.at(-1).ended_at === null).length;
   const urgent = ranked.filter(({ word }) => word).length;
-  const told = [plural(ranked.length, "job"), ` in the last ${span(seconds)}, ${grouped(live)} held now`];
-  if (urgent) told.push(`, ${urgent} ${urgent === 1 ? "needs" : "need"} attention`);
-  if (model.more) told.push("; there are more: narrow the filters to see them");
-  if (isFiltered(ctx)) return [told.join(""), "."]; // the last claim of all would be another one
-  return [told.join(""), ". Last claim: ", when(model.last_claim_at, "none found"), "."];
+  const parts = [plural(ranked.length, "job"), ` in the last ${span(seconds)}, ${grouped(live)} claimed now`];
+  if (urgent) parts.push(`, ${urgent} ${urgent === 1 ? "needs" : "need"} attention`);
+  if (model.more) parts.push("; there are more: narrow the filters to see them");
+  if (isFiltered(ctx)) return [parts.join(""), "."]; // the last claim may not match the filters
+  return [parts.join(""), ". Last claim: ", when(model.last_claim_at, "none found"), "."];
 }
 
 function nothing(model, ctx, seconds) {
-  if (isFiltered(ctx)) return empty(["No claim matches these filters in the last ", span(seconds), ctx.params.owner && ". Owners have to be named exactly", ctx.params.queue && ". Queues have to be named exactly", "."]);
+  if (isFiltered(ctx)) return empty(["No claim matches these filters in the last ", span(seconds), ctx.params.owner && ". The owner must match exactly", ctx.params.queue && ". The queue must match exactly", "."]);
   return empty(
     [`Nobody has claimed anything in the last ${span(seconds)}. Last claim: `, when(model.last_claim_at, "none found"), ". To see one here:"],
     "octostore run my-first-job -- sleep 60",

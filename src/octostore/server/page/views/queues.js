@@ -1,4 +1,4 @@
-// Queues: how much is in them, how fast it moves, and what is allowed.
+// Queues: what they contain, how fast they move, and their limits.
 
 import { path } from "../api.js";
 import { h } from "../dom.js";
@@ -14,11 +14,11 @@ export const load = (ctx) => ctx.get("queues");
 export function render(data, ctx) {
   const shown = ctx.params.queue ? data.queues.filter((one) => one.queue === ctx.params.queue) : data.queues;
   if (shown.length === 0)
-    return empty(ctx.params.queue ? `There is no queue ${visible(ctx.params.queue)} with a job or a limit.` : "No job has been put in a queue yet. To put one there:", "octostore enqueue build --queue default");
+    return empty(ctx.params.queue ? `There is no queue ${visible(ctx.params.queue)} with a job or a limit.` : "No job has been enqueued yet. To enqueue one:", "octostore enqueue build --queue default");
   return [
     h("p", { class: "quiet" }, "Counted ", when(data.counted_at), `. In the charts, each bar is ${span(data.bucket_seconds)}.`),
     table("Queues", columns(data, ctx), shown, (one) => one.queue),
-    data.more && h("p", { class: "quiet" }, "The longest queues; there are more."),
+    data.more && h("p", { class: "quiet" }, "These are the longest queues; there are more."),
   ];
 }
 
@@ -43,9 +43,9 @@ function paused(pause) {
   return [h("strong", { class: "chip" }, "paused"), pause && h("div", { class: "quiet" }, when(pause.at), ` by ${visible(pause.by)}`, pause.reason && `: ${visible(pause.reason)}`)];
 }
 
-const LATELY_SECONDS = 600; // as in `octostore queues`, or as long as a busy log reaches back
+const LATELY_SECONDS = 600; // as in `octostore queues`, or less if the log is busy
 
-/** A bar for each stretch of time, and the last of them in words. */
+/** A bar for each interval, and the recent ones as a number. */
 function spark(counts, data) {
   const most = Math.max(1, ...counts);
   const covered = Math.min(LATELY_SECONDS, (ms(data.counted_at) - ms(data.rates_since)) / 1_000);

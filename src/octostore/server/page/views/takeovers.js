@@ -1,10 +1,10 @@
-// Who lost what, when and why, and who has it now.
+// Which claims were lost, when and why, and who owns the job now.
 
 import { h } from "../dom.js";
 import { ms, now as storeNow, span, when } from "../clock.js";
-import { hear as hearModel, LOSSES, modelOf } from "../now/model.js";
+import { applyEvent, LOSSES, modelOf } from "../now/model.js";
 import { HOW } from "../now/picture.js";
-import { windowIn } from "../url.js";
+import { windowSeconds } from "../url.js";
 import { empty, filters, gist, jobLink, plural, table, visible } from "../words.js";
 
 export const title = "Takeovers";
@@ -12,7 +12,7 @@ export const every = 60;
 
 const WINDOWS = [["3600", "1 h"], ["21600", "6 h"], ["86400", "24 h"], ["604800", "7 d"]];
 const windowName = (seconds) => WINDOWS.find(([value]) => value === String(seconds))?.[1] ?? span(seconds);
-const windowOf = (params) => windowIn(params, 86_400);
+const windowOf = (params) => windowSeconds(params, 86_400);
 
 export async function load(ctx) {
   const { prefix, queue, owner } = ctx.params;
@@ -21,9 +21,9 @@ export async function load(ctx) {
 
 export const follow = (model, ctx) => ({ after: model.seq, prefix: ctx.params.prefix ?? "" });
 
-export function hear(model, event, ctx) {
+export function onEvent(model, event, ctx) {
   const { prefix, queue, owner } = ctx.params;
-  hearModel(model, event, { lost: true, prefix, queue, owner });
+  applyEvent(model, event, { lost: true, prefix, queue, owner });
 }
 
 export function render(model, ctx) {

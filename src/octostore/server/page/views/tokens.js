@@ -1,4 +1,4 @@
-// Tokens: who may do what. For administrators.
+// Tokens, for administrators.
 
 import { path, send } from "../api.js";
 import { h } from "../dom.js";
@@ -8,10 +8,10 @@ import { empty, table, visible } from "../words.js";
 export const title = "Tokens";
 export const every = 30;
 
-const SCOPES = [["read", "read: look at everything"], ["read,claim", "read and claim: what a worker needs"], ["read,claim,admin", "admin: everything, tokens included"]];
+const SCOPES = [["read", "read: see everything"], ["read,claim", "read and claim: for workers"], ["read,claim,admin", "admin: everything, including tokens"]];
 const DAY_SECONDS = 86_400;
 
-let secret = null; // of the token made last; shown once, and kept nowhere
+let secret = null; // the new token; shown once, and stored nowhere
 
 export async function load(ctx) {
   const { tokens } = await ctx.get("tokens");
@@ -24,7 +24,7 @@ export function render({ tokens }, ctx) {
   return [
     h("p", { class: "buttons" }, h("button", { class: "strong", onclick: () => ctx.act(creating()) }, "Create a token")),
     secret && h("div", { class: "notice", role: "status" }, h("p", null, `The token for ${visible(secret.name)}. Copy it now: it is not shown again.`), h("pre", { tabindex: 0 }, secret.token), h("button", { onclick: () => forget(ctx) }, "I have it")),
-    tokens.length === 0 ? empty("The only tokens are those in the server's tokens file.", "octostore token create NAME --scope read") : tableOf(tokens, ctx),
+    tokens.length === 0 ? empty("All tokens are in the server's tokens file.", "octostore token create NAME --scope read") : tableOf(tokens, ctx),
   ];
 }
 
@@ -59,7 +59,7 @@ function creating() {
   return {
     title: "Create a token",
     verb: "Create",
-    says: "The log shows this name next to everything the token is used for.",
+    says: "The log shows this name for everything done with the token.",
     reason: false,
     fields: [
       { name: "name", label: "Who will use it", kind: "text" },

@@ -1,4 +1,4 @@
-// Workers, by what they call themselves, and sessions: what each holds, and when it was last heard of.
+// Workers, by owner name, and sessions: the jobs of each, and its last heartbeat.
 
 import { h } from "../dom.js";
 import { ms, now as storeNow, when } from "../clock.js";
@@ -16,7 +16,7 @@ export async function load(ctx) {
   const { prefix, owner, sessions = "open", cursor } = ctx.params;
   const [claimed, live, known] = await Promise.all([
     ctx.get("jobs", { status: "claimed", prefix, owner, limit: 1_000 }),
-    ctx.get("claims", { window: 1, status: "claimed", prefix, owner, limit: 200 }), // which says who is late
+    ctx.get("claims", { window: 1, status: "claimed", prefix, owner, limit: 200 }), // says which claims are late
     ctx.get("sessions", { status: sessions, cursor, limit: 100 }),
   ]);
   const late = new Map(live.rows.map(({ claims }) => [claims.at(-1).fencing_token, claims.at(-1).late]));
@@ -29,7 +29,7 @@ export function render(data, ctx) {
     filters([{ name: "prefix", label: "Job begins with" }, { name: "owner", label: "Owner", hint: "exact name" }, { name: "sessions", label: "Sessions", options: SESSIONS }], { ...ctx, params: { sessions: "open", ...ctx.params } }),
     h("h2", null, "Workers"),
     data.more && h("p", { class: "quiet" }, "Only the first 1,000 claimed jobs are shown; narrow the filters to see others."),
-    workers.length === 0 ? empty("Nobody holds a job now. To start a worker that takes jobs from a queue:", "octostore work default -- ./handle-job") : workerTable(workers),
+    workers.length === 0 ? empty("Nobody has a job now. To start a worker for a queue:", "octostore work default -- ./handle-job") : workerTable(workers),
     h("h2", null, "Sessions"),
     data.sessions.length === 0 ? empty(`No session is ${ctx.params.sessions ?? "open"}. A session keeps an agent's context, and its claims live and end with it:`, "octostore sessions --help") : sessionTable(data.sessions),
     data.cursor && h("p", null, h("a", { class: "button", href: ctx.href({ cursor: data.cursor }), "data-next": "" }, "Next page")),
@@ -69,7 +69,7 @@ function workerTable(workers) {
   );
 }
 
-/** Of those beyond the first 200, nobody has said. */
+/** Unknown beyond the first 200 claims. */
 function stateOf({ late, alive }) {
   if (late > 0) return h("strong", { class: "chip" }, "late");
   return alive > 0 && h("span", { class: "chip" }, "alive");
@@ -95,9 +95,9 @@ function sessionTable(sessions) {
 }
 
 function handOver(session) {
-  const told = [];
-  if (session.offered) told.push(`waiting for ${visible(session.agent)} to open it`);
-  if (session.note) told.push(gist(session.note));
-  if (session.in_flight.length > 0) told.push(`lost while working on ${plural(session.in_flight.length, "job")}: ${session.in_flight.map(visible).join(", ")}`);
-  return told.join("; ");
+  const parts = [];
+  if (session.offered) parts.push(`waiting for ${visible(session.agent)} to open it`);
+  if (session.note) parts.push(gist(session.note));
+  if (session.in_flight.length > 0) parts.push(`lost while working on ${plural(session.in_flight.length, "job")}: ${session.in_flight.map(visible).join(", ")}`);
+  return parts.join("; ");
 }
