@@ -1,6 +1,6 @@
-"""What spans cost: the CPU of a claim and its release with tracing, next to the same without.
+"""What spans cost: the CPU of a claim and its release, with and without tracing.
 
-`python -m bench.traces off` makes claims and nothing else, for those who count instructions.
+`python -m bench.traces off` only claims and releases, for counting instructions.
 """
 
 import sys
@@ -19,7 +19,7 @@ ROUNDS = 9
 
 
 def claim_and_release(tracing: Tracing) -> float:
-    """Seconds of CPU for one claim and its release, in a store in memory: everything else is smaller beside them."""
+    """CPU seconds of one claim and its release, on the store in memory, where the share of the spans is largest."""
     with octostore.connect("memory:", tracing=tracing) as store:
         started_at = time.process_time()
         for number in range(CLAIMS):
@@ -36,7 +36,7 @@ def main() -> None:
     if sys.argv[1:] == ["off"]:
         claim_and_release(tracing=False)
         return
-    from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415  # not where claims are counted
+    from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415  # not imported for `off`
     from opentelemetry.trace import NoOpTracerProvider  # noqa: PLC0415
 
     kinds: dict[str, Tracing] = {"without": False, "no SDK": NoOpTracerProvider(), "with SDK": TracerProvider()}
