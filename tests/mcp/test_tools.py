@@ -64,7 +64,7 @@ def is_bounded(argument: dict[str, Any]) -> bool:
         case "array":
             return "maxItems" in argument
         case list():
-            return "any JSON of up to" in argument["description"]
+            return "any JSON, up to" in argument["description"]
         case _:
             return True
 

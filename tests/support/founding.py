@@ -25,6 +25,8 @@ READS: dict[str, Callable[[octostore.OctoStore], Any]] = {
     "follow": lambda store: next(store.events(follow=True)),
     "figures": lambda store: store.figures(),
     "health": lambda store: store.health(),
+    "wait_for_job": lambda store: store.wait_for_job("job", wait=0),
+    "verify": lambda store: store.verify(),
 }
 NOT_FIRST: dict[str, Callable[[octostore.OctoStore], Any]] = {
     "heartbeat": lambda store: store.heartbeat_job("job", "lease"),
