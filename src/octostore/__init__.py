@@ -1,8 +1,8 @@
 """OctoStore: one owner per job, ownership that anyone can see, and automatic recovery when a worker disappears.
 
-store = octostore.connect()
-with store.hold("github-issue-1842") as claim:
-    claim.progress("running tests", percent=40)
+>>> store = octostore.connect()
+>>> with store.hold("github-issue-1842") as claim:
+...     claim.progress("running tests", percent=40)
 """
 
 from importlib import import_module
@@ -94,12 +94,12 @@ _HOMES = {
     "core.verify": "Verification",
     "wire.responses": "NewToken",
 }
-"""What is imported at its first use: every process pays for what it imports, and a command line most of all."""
+"""Imported on first use: every process pays for what it imports, the command line most of all."""
 
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 __all__ = list(_HOME_OF)
 
-if not TYPE_CHECKING:  # to which any name would seem to be there
+if not TYPE_CHECKING:  # a type checker would take it as having every name
 
     def __getattr__(name: str) -> Any:
         if name not in _HOME_OF:

@@ -1,7 +1,7 @@
-"""Sessions and tasks in the words of an orchestrator: durable sessions that run one task at a time.
+"""Sessions and tasks in an orchestrator's words: durable sessions that run one task at a time.
 
-A task is a job of a queue, a lock token is a lease, and the state of a session is its durable context. This only
-translates: every rule is the core's.
+A task is a job in a queue, a lock token is a lease id, and a session's state is its durable context. This module only
+translates; the rules are the core's.
 """
 
 import hashlib
@@ -46,14 +46,11 @@ DEFAULT_PATH = Path(".openclaw") / "data" / "orchestrator.db"
 QUEUE = "tasks"
 OWN_QUEUE_PREFIX = "session."
 _KEPT = ("last_action", "next_action", "turn", "memory_ref", "context_hash")
-"""What of the state is kept in the session's context."""
+"""The parts of the state that are keys of the session's context."""
 
 
 class SessionState(Reply, frozen=True):
-    """What is known of a session, for whoever resumes it.
-
-    `checkpoint_seq` is the event with which the state was saved: what came after it is `events_since`.
-    """
+    """A session's state, for the agent that resumes it."""
 
     session_id: str
     agent: str
@@ -65,27 +62,30 @@ class SessionState(Reply, frozen=True):
     memory_ref: str | None
     context_hash: str | None
     checkpoint_seq: int | None
+    """The event that saved the state; `events_since` returns what came after it."""
     context: Any
+    """The session's whole context, which includes the fields above."""
     offered: bool
-    """Handed over to `agent`, who has not taken it yet."""
+    """Handed over to `agent`, who has not opened it yet."""
     note: str | None
+    """The note of the agent that handed it over."""
     tasks: list[str]
+    """The task that it has now, if any."""
     in_flight: list[str]
+    """Tasks it had when it was lost, and has not claimed again."""
     heartbeat_at: datetime
     expires_at: datetime
 
 
 class TaskClaim(Reply, frozen=True):
-    """`claimed`, with the task and the session's `lock_token`; `held`, by `agent`; or `empty`: there is no task.
-
-    `context` is the session's as it was saved last, and `in_flight` what it was working on when it was lost.
-    """
+    """The reply to `claim_task`: `claimed`, `held` (by `agent`), or `empty` (there is no task)."""
 
     status: Literal["claimed", "held", "empty"]
     session_id: str
     agent: str | None = None
     task_id: str | None = None
     lock_token: str | None = None
+    """The secret for the session and its task."""
     kind: str | None = None
     payload: Any = None
     checkpoint: Any = None
@@ -95,20 +95,37 @@ class TaskClaim(Reply, frozen=True):
     retry_after_ms: int | None = None
     phase: Phase | None = None
     context: Any = None
+    """The session's context as it was last saved."""
     note: str | None = None
+    """The note of the agent that handed the session over."""
     in_flight: list[InFlight] = msgspec.field(default_factory=list)
+    """What the session was working on when it was lost."""
     replayed: bool = False
+    """A repeat of an earlier call, with the same task."""
 
 
 class TaskStory(Reply, frozen=True):
-    """A task as it stands, and all that happened to it."""
+    """A task as it is now, and its events."""
 
     task: JobView
     events: list[Event]
 
 
 class Orchestrator:
-    """Tasks for sessions, on any store. Safe to use from many threads."""
+    """Tasks for sessions, on any store. Safe to use from many threads.
+
+    Args:
+        store: The store to use.
+        queue: The queue for tasks that any session may claim.
+
+    Example:
+        >>> from octostore.orchestrator import Orchestrator
+        >>> orchestrator = Orchestrator(store)
+        >>> _ = orchestrator.enqueue_task("review", {"pull": 12})
+        >>> claim = orchestrator.claim_task("main", "agent-3")
+        >>> claim.status, claim.payload
+        ('claimed', {'pull': 12})
+    """
 
     def __init__(self, store: OctoStore, *, queue: str = QUEUE) -> None:
         self.store = store
@@ -116,19 +133,37 @@ class Orchestrator:
 
     @classmethod
     def open(cls) -> Self:
-        """On the file that `ORCH_DB_PATH` names, by default `~/.openclaw/data/orchestrator.db`."""
+        """Open the file in `ORCH_DB_PATH`, by default `~/.openclaw/data/orchestrator.db`. It is created if missing.
+
+        Returns:
+            The orchestrator.
+
+        Raises:
+            Unreachable: The file cannot be used; `reason` says why.
+
+        Example:
+            >>> from octostore.orchestrator import Orchestrator
+            >>> with Orchestrator.open() as orchestrator:
+            ...     orchestrator.health().status
+            'ok'
+        """
         path = Path(os.environ.get(PATH_VARIABLE) or Path.home() / DEFAULT_PATH).absolute()
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise Unreachable(
-                f"the folder {path.parent} cannot be made: {error}; set {PATH_VARIABLE} to another file", reason="io"
+                f"the folder {path.parent} cannot be created: {error}; set {PATH_VARIABLE} to another file", reason="io"
             ) from error
         local = open_store(f"sqlite:///{quote(str(path))}")
         local.create()
         return cls(OctoStore(EmbeddedPort(local)))
 
     def close(self) -> None:
+        """Close the store.
+
+        Example:
+            >>> orchestrator.close()
+        """
         self.store.close()
 
     def __enter__(self) -> Self:
@@ -150,9 +185,23 @@ class Orchestrator:
         run_at: datetime | None = None,
         max_attempts: int = MAX_ATTEMPTS_DEFAULT,
     ) -> EnqueueReply:
-        """Put a task in line: for one session, or (without `session_id`) for whichever session comes first.
+        """Enqueue a task, for one session or for the first that asks.
 
-        With the `task_id` of one that is known already nothing happens, and `created` is False.
+        Args:
+            kind: What to do. Sessions can select tasks by it.
+            payload: Any JSON value up to 256 KiB.
+            session_id: Only this session may claim it. Otherwise any may.
+            task_id: The task's name. Generated by default; choose it to make a repeat harmless.
+            priority: -1,000 to 1,000; lower runs first.
+            run_at: Do not run before this time, which must have a time zone.
+            max_attempts: Attempts before the task is dead.
+
+        Returns:
+            The task's name. `created` is False if that `task_id` was enqueued before; nothing changed then.
+
+        Example:
+            >>> orchestrator.enqueue_task("review", {"pull": 12}, task_id="review-12").created
+            True
         """
         return self.store.enqueue(
             kind,
@@ -172,13 +221,29 @@ class Orchestrator:
         *,
         ttl: float = TTL_DEFAULT_SECONDS,
         max_silence: float | None = None,
-        wait: float = 0,
+        wait: float | None = 0,
         request_id: str | None = None,
     ) -> TaskClaim:
-        """Acquire the session and begin its next task: one of its own first, and then one that is for anybody.
+        """Open a session and claim its next task: one of its own first, then one for any session.
 
-        The session is `agent`'s for `ttl` seconds after each `heartbeat`, and stuck after `max_silence` seconds without
-        a `checkpoint`. A retry with the same `request_id` gets the same task again.
+        Args:
+            session_id: The session to open or resume.
+            agent: Who you are, for people to read.
+            kind: Claim only tasks of this kind.
+            ttl: Seconds until the session expires without a `heartbeat`.
+            max_silence: Seconds without a `checkpoint` after which the session counts as stuck.
+            wait: Seconds to wait for a task. None waits forever.
+            request_id: Makes a retry safe: the same id gets the same task again.
+
+        Returns:
+            `claimed` with the task and a `lock_token`, `held` if another agent has the session, or `empty`.
+
+        Raises:
+            LeaseLost: You passed a `request_id` whose claim has ended.
+
+        Example:
+            >>> orchestrator.claim_task("main", "agent-3").status
+            'empty'
         """
         reply = self.store.claim_task(
             session_id,
@@ -193,14 +258,45 @@ class Orchestrator:
         return _task_claim(session_id, reply)
 
     def heartbeat(self, session_id: str, lock_token: str) -> KeepaliveReply:
-        """Prove you are alive, for the session and its task. Raises `LeaseLost` if they are somebody else's by now.
+        """Prove you are alive, for the session and its task.
 
-        The answer says whether you are to stop (`stop_requested`), and whether you seem to be stuck (`stuck_jobs`).
+        Args:
+            session_id: The session.
+            lock_token: The `lock_token` that `claim_task` returned.
+
+        Returns:
+            The new `expires_at`, whether you should stop (`stop_requested`) or seem stuck (`stuck_jobs`).
+
+        Raises:
+            LeaseLost: The session has ended, or another agent has it now.
+
+        Example:
+            >>> _ = orchestrator.enqueue_task("review")
+            >>> claim = orchestrator.claim_task("main", "agent-3")
+            >>> orchestrator.heartbeat("main", claim.lock_token).stop_requested
+            {}
         """
         return self.store.keep_session_alive(session_id, lock_token)
 
     def checkpoint(self, task_id: str, lock_token: str, data: Any) -> CheckpointReply:
-        """Leave what whoever takes the task over needs to go on from here."""
+        """Save state for the agent that takes the task over.
+
+        Args:
+            task_id: The task.
+            lock_token: The `lock_token` that `claim_task` returned.
+            data: Any JSON value up to 64 KiB. It replaces the last checkpoint.
+
+        Returns:
+            When it was saved.
+
+        Raises:
+            LeaseLost: The task is no longer yours.
+
+        Example:
+            >>> _ = orchestrator.enqueue_task("review", task_id="review-12")
+            >>> claim = orchestrator.claim_task("main", "agent-3")
+            >>> _ = orchestrator.checkpoint("review-12", claim.lock_token, {"file": 3})
+        """
         return self.store.checkpoint_job(task_id, lock_token, data)
 
     def release_task(
@@ -215,7 +311,30 @@ class Orchestrator:
         note: str | None = None,
         retry_after: float | None = None,
     ) -> ReleaseReply:
-        """Settle the task and free the session: `done`, `failed` (retried, then dead), `deferred` or `released`."""
+        """Settle the task and close the session, in one step.
+
+        Args:
+            session_id: The session.
+            task_id: The task.
+            lock_token: The `lock_token` that `claim_task` returned.
+            result: Any JSON value up to 64 KiB, only with `done`.
+            outcome: `done`, `failed` (retried, then dead), `deferred` or `released`.
+            error: What went wrong, only with `failed`.
+            note: A note for the next agent.
+            retry_after: Seconds until the task can be claimed again: with `deferred` or `failed`.
+
+        Returns:
+            The task's new `status`.
+
+        Raises:
+            LeaseLost: The task is no longer yours.
+
+        Example:
+            >>> _ = orchestrator.enqueue_task("review", task_id="review-12")
+            >>> claim = orchestrator.claim_task("main", "agent-3")
+            >>> orchestrator.release_task("main", "review-12", claim.lock_token, "approved").status
+            'done'
+        """
         return self.store.release_task(
             session_id,
             task_id,
@@ -239,7 +358,29 @@ class Orchestrator:
         stop: threading.Event | None = None,
         until_empty: bool = False,
     ) -> int:
-        """Run `handler` for task after task, with heartbeats that it cannot block; see `OctoStore.work`."""
+        """Run a handler for one task after another, with heartbeats that it cannot block. See `OctoStore.work`.
+
+        Args:
+            session_id: The session to work in.
+            agent: Who you are, for people to read.
+            handler: Called with each task's claim. What it returns is the result.
+            kind: Claim only tasks of this kind.
+            ttl: Seconds until the session expires if heartbeats stop.
+            max_silence: Seconds without progress after which a task counts as stuck.
+            stop: An event that ends the loop once the handler has finished.
+            until_empty: Also end when no task can be claimed now.
+
+        Returns:
+            The number of tasks handled.
+
+        Raises:
+            Unreachable: Only with `until_empty`, or if the store was closed.
+
+        Example:
+            >>> _ = orchestrator.enqueue_task("review", {"pull": 12})
+            >>> orchestrator.work("main", "agent-3", lambda claim: "approved", until_empty=True)
+            1
+        """
         return self.store.work_session(
             session_id,
             handler,
@@ -255,7 +396,22 @@ class Orchestrator:
     # Sessions
 
     def session_state(self, session_id: str) -> SessionState:
-        """Raises `NotFound`."""
+        """Read a session's state.
+
+        Args:
+            session_id: The session.
+
+        Returns:
+            The state, as it was last saved.
+
+        Raises:
+            NotFound: There is no such session.
+
+        Example:
+            >>> session = store.open_session("agent-3", session_id="main")
+            >>> orchestrator.session_state("main").phase
+            'idle'
+        """
         return _state(self.store.get_session(session_id))
 
     def save_state(
@@ -271,10 +427,31 @@ class Orchestrator:
         context_hash: str | None = None,
         more: dict[str, Any] | None = None,
     ) -> SessionState:
-        """Keep where the session stands. What is not given stays as it is.
+        """Save a session's state. What you leave out stays as it is.
 
-        `phase` is checked against the one before. Without a `context_hash` it is the SHA-256 of all the rest, so that
-        two who compare notes can see whether they have the same.
+        Args:
+            session_id: The session.
+            lock_token: The session's lease.
+            phase: `idle`, `planning`, `executing`, `blocked`, `done` or `error`.
+            last_action: What the session did last.
+            next_action: What it will do next.
+            turn: The number of its turn.
+            memory_ref: Where its memory is kept.
+            context_hash: A hash of its context. Defaults to the SHA-256 of everything else in the state.
+            more: Other keys of the context.
+
+        Returns:
+            The new state.
+
+        Raises:
+            LeaseLost: The session has ended.
+            Conflict: This phase cannot follow the last one.
+
+        Example:
+            >>> session = store.open_session("agent-3", session_id="main")
+            >>> state = orchestrator.save_state("main", session.reply.lease_id, phase="planning", turn=4)
+            >>> state.phase, state.turn
+            ('planning', 4)
         """
         said = {
             "last_action": last_action,
@@ -291,20 +468,66 @@ class Orchestrator:
         return self.session_state(session_id)
 
     def events_since(self, session_id: str, seq: int | None = None) -> list[Event]:
-        """What happened to a session and its tasks after event `seq`, or since its state was saved."""
+        """Read what happened to a session and its tasks.
+
+        Args:
+            session_id: The session.
+            seq: Only events after this one. Defaults to the one that saved the state.
+
+        Returns:
+            The events, oldest first.
+
+        Raises:
+            NotFound: There is no such session.
+
+        Example:
+            >>> session = store.open_session("agent-3", session_id="main")
+            >>> [event.type for event in orchestrator.events_since("main")]
+            ['session_opened']
+        """
         after = self.session_state(session_id).checkpoint_seq if seq is None else seq
         return list(self.store.events(after or 0, session_id=session_id))
 
     def hand_over(
         self, session_id: str, to_agent: str, note: str | None = None, *, lock_token: str | None = None
     ) -> HandedOverReply:
-        """Pass the session on, with its state and its task; `to_agent` gets both from `claim_task`."""
+        """Pass a session on with its state and its task. `to_agent` gets both from `claim_task`.
+
+        Args:
+            session_id: The session.
+            to_agent: The agent who may open it.
+            note: A note for that agent.
+            lock_token: The session's lease. Only operators can do without.
+
+        Returns:
+            Until when `to_agent` can open it.
+
+        Raises:
+            LeaseLost: The session has ended.
+            NotFound: There is no such session.
+
+        Example:
+            >>> session = store.open_session("agent-3", session_id="main")
+            >>> orchestrator.hand_over("main", "agent-4").agent
+            'agent-4'
+        """
         return self.store.hand_over(session_id, to_agent, note, lease_id=lock_token)
 
     def stale_recovery(self, agent: str) -> list[Recovery]:
-        """Take back what sessions had whose heartbeat and lease have both run out, and tell with what evidence.
+        """Take back the tasks of sessions that have expired. Their state stays, for the next agent.
 
-        Their state stays, for whoever resumes them. `agent` is who did it, for this process's own log.
+        Args:
+            agent: Who did it, for this process's log.
+
+        Returns:
+            The tasks that were taken back, with the evidence.
+
+        Raises:
+            NotAllowed: Your token is not an operator's.
+
+        Example:
+            >>> orchestrator.stale_recovery("agent-3")
+            []
         """
         recovered = [one for one in self.store.recover() if one.session_id is not None]
         for one in recovered:
@@ -314,23 +537,91 @@ class Orchestrator:
     # What waits for a person
 
     def dead_letters(self) -> list[JobView]:
-        """The tasks that are out of attempts or cancelled."""
+        """List the tasks that are out of attempts or cancelled, and wait for a person.
+
+        Returns:
+            The tasks by name, without payload and result; `task_story` has them.
+
+        Example:
+            >>> orchestrator.dead_letters()
+            []
+        """
         return [job for job in self.store.dead_jobs() if self._is_task(job)]
 
     def task_story(self, task_id: str) -> TaskStory:
-        """A task, with its payload and earlier attempts, and everything that happened to it."""
+        """Read a task with its payload, earlier attempts and events.
+
+        Args:
+            task_id: The task.
+
+        Returns:
+            The task and its events.
+
+        Example:
+            >>> _ = orchestrator.enqueue_task("review", task_id="review-12")
+            >>> [event.type for event in orchestrator.task_story("review-12").events]
+            ['enqueued']
+        """
         return TaskStory(task=self.store.get_job(task_id), events=list(self.store.events(job_id=task_id)))
 
     def requeue(self, task_id: str, *, reason: str | None = None, keep_attempts: bool = False) -> JobView:
-        """Let a dead task run again, with all its attempts or (`keep_attempts`) once more."""
+        """Run a dead or finished task again.
+
+        Args:
+            task_id: The task.
+            reason: Why, for the log.
+            keep_attempts: Give it one more attempt instead of all of them.
+
+        Returns:
+            The task as it is now.
+
+        Raises:
+            NotFound: There is no such task.
+            Conflict: The task is claimed.
+
+        Example:
+            >>> _ = orchestrator.enqueue_task("review", task_id="review-12")
+            >>> _ = store.cancel("review-12")
+            >>> orchestrator.requeue("review-12").status
+            'queued'
+        """
         return self.store.requeue(task_id, reason=reason, keep_attempts=keep_attempts)
 
     def discard(self, task_id: str, *, reason: str | None = None) -> JobView:
-        """Give a dead task up for good."""
+        """Drop a dead task.
+
+        Args:
+            task_id: The task.
+            reason: Why, for the log.
+
+        Returns:
+            The task as it is now: `free`.
+
+        Raises:
+            NotFound: There is no such task.
+            Conflict: The task is not dead.
+
+        Example:
+            >>> _ = orchestrator.enqueue_task("review", task_id="review-12")
+            >>> _ = store.cancel("review-12")
+            >>> orchestrator.discard("review-12").status
+            'free'
+        """
         return self.store.discard(task_id, reason=reason)
 
     def health(self, thresholds: Thresholds | None = None) -> Health:
-        """Whether the work gets done; see `OctoStore.health`."""
+        """Judge whether work gets done. See `OctoStore.health`.
+
+        Args:
+            thresholds: The counts at which the status changes.
+
+        Returns:
+            The status, its reasons, and the counts behind it.
+
+        Example:
+            >>> orchestrator.health().status
+            'ok'
+        """
         return self.store.health(thresholds)
 
     def _queues_of(self, session_id: str) -> list[str]:
@@ -341,7 +632,21 @@ class Orchestrator:
 
 
 def own_queue(session_id: str) -> str:
-    """The queue of the tasks that are for one session only."""
+    """Name the queue for the tasks that only one session may claim.
+
+    Args:
+        session_id: The session.
+
+    Returns:
+        The queue's name.
+
+    Raises:
+        InvalidInput: The id is too long for a queue's name.
+
+    Example:
+        >>> octostore.orchestrator.own_queue("main")
+        'session.main'
+    """
     queue = OWN_QUEUE_PREFIX + session_id
     if len(queue.encode()) > NAME_COMPONENT_BYTES:
         limit = NAME_COMPONENT_BYTES - len(OWN_QUEUE_PREFIX)
@@ -351,6 +656,19 @@ def own_queue(session_id: str) -> str:
 
 
 def hash_of(context: Any) -> str:
+    """Hash a context, independently of the order of its keys.
+
+    Args:
+        context: Any JSON value.
+
+    Returns:
+        The SHA-256 in hexadecimal.
+
+    Example:
+        >>> hash_of = octostore.orchestrator.hash_of
+        >>> hash_of({"a": 1, "b": 2}) == hash_of({"b": 2, "a": 1})
+        True
+    """
     return hashlib.sha256(msgspec.json.encode(context, order="deterministic")).hexdigest()
 
 
@@ -361,16 +679,16 @@ def _given(said: dict[str, Any]) -> dict[str, Any]:
 def _task_claim(session_id: str, reply: ClaimReply) -> TaskClaim:
     session: Any = reply.session
     shared = ("kind", "payload", "checkpoint", "attempt", "fencing_token", "expires_at", "retry_after_ms", "replayed")
-    told: dict[str, Any] = {name: getattr(reply, name) for name in shared}
+    fields: dict[str, Any] = {name: getattr(reply, name) for name in shared}
     if session is not None:
-        told |= {name: getattr(session, name) for name in ("phase", "context", "note", "in_flight")}
+        fields |= {name: getattr(session, name) for name in ("phase", "context", "note", "in_flight")}
     return TaskClaim(
         status=reply.status if reply.status in {"claimed", "held"} else "empty",
         session_id=session_id,
         agent=reply.owner,
         task_id=reply.job_id,
         lock_token=reply.lease_id,
-        **told,
+        **fields,
     )
 
 

@@ -354,7 +354,7 @@ def test_an_operators_call_is_not_repeated_when_it_may_have_worked(
     store.open_session("ann", session_id=job_id)
     before = store.claim_job(f"{job_id}-last").fencing_token or 0
     proxy.then(lose_the_answer)
-    with pytest.raises(Unreachable, match="may still have worked: look before you repeat it"):
+    with pytest.raises(Unreachable, match="may still have worked: check before you repeat it"):
         call(connect(proxy.url, token=server.token), job_id)
     assert len(proxy.seen) == 1
     assert [one.type for one in store.events(after=before)][-1] == event

@@ -1,4 +1,4 @@
-"""`connect()` for asyncio, by itself because asyncio takes long to import."""
+"""`connect()` for asyncio, in its own module because asyncio is slow to import."""
 
 from importlib.util import find_spec
 
@@ -22,13 +22,35 @@ async def connect_async(
     allow_clear_text: bool = False,
     tracing: Tracing = None,
 ) -> AsyncOctoStore:
-    """`connect()` for asyncio: the same methods, awaited. Servers need the extra `async`."""
+    """Open a store for asyncio: like `connect`, with every call awaited. Servers need the extra `async`.
+
+    Args:
+        url: See `connect`, here and for the other arguments.
+        token: The access token for a server.
+        retry: How jobs that fail through this connection are retried.
+        allow_clear_text: Allow sending the token over plain HTTP to another machine.
+        tracing: Create OpenTelemetry spans.
+
+    Returns:
+        The store, for use in this event loop.
+
+    Raises:
+        InvalidInput: The URL or the token is malformed, or an extra is missing.
+        Unreachable: The file or the database cannot be used; `reason` says why.
+
+    Example:
+        >>> async def main():
+        ...     async with await octostore.connect_async("memory:") as store:
+        ...         return (await store.claim_job("nightly-report")).status
+        >>> asyncio.run(main())
+        'claimed'
+    """
     url, spans = chosen_url(url), choose_spans(tracing)
     require_client(url, "async")
     if not is_server(url):
         refuse_token(token)
         return AsyncOctoStore(with_spans(AsyncEmbeddedPort(await in_thread(open_store, url, retry)), spans))
-    # Here, because only the extras bring what it imports.
+    # Imported here: only the extras install what it needs.
     from octostore.client.http.async_port import AsyncHttpPort  # noqa: PLC0415
 
     port = AsyncHttpPort(*find_server(url, token, retry, allow_clear_text=allow_clear_text))

@@ -1,4 +1,4 @@
-"""A store that this process opens itself, as a port for asyncio."""
+"""A port to a store that this process opens itself, for asyncio."""
 
 import asyncio
 import time
@@ -22,7 +22,7 @@ from octostore.stores.wakeups import topics_of_claim
 
 
 class AsyncEmbeddedPort:
-    """Waits without a thread; reads in one, because SQLite blocks."""
+    """Waits without a thread, and reads in one because SQLite blocks."""
 
     def __init__(self, store: LocalStore) -> None:
         self.store = store

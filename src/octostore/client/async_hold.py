@@ -52,7 +52,6 @@ class AsyncHeldClaim(Awaiting, KeptClaim):
         ...         return (await store.get_job("import")).checkpoint
         >>> asyncio.run(run())
         {'page': 3}
-
     """
 
     lost: asyncio.Event

@@ -30,7 +30,6 @@ class AsyncSession(Awaiting, KeptSession):
         ...         return (await store.get_session("main")).status
         >>> asyncio.run(run())
         'closed'
-
     """
 
     lost: asyncio.Event
@@ -53,7 +52,6 @@ class AsyncSession(Awaiting, KeptSession):
             ...         return [event.type for event in await session.since()]
             >>> asyncio.run(run())
             ['session_opened']
-
         """
         return await in_thread(lambda: list(self._since()))
 

@@ -24,7 +24,6 @@ class AsyncOctoStore(Awaiting, Calls[AsyncHeldClaim, asyncio.Event], Questions):
         ...         return (await store.get_job("nightly-report")).status
         >>> asyncio.run(report())
         'free'
-
     """
 
     def __init__(self, port: AsyncPort) -> None:

@@ -1,4 +1,4 @@
-"""How long a client may still act as owner. It gives up before the store does."""
+"""How long a client may act as owner. It stops before the store takes the job away."""
 
 import math
 import threading
@@ -10,19 +10,19 @@ from octostore.stores.clock import boottime
 MARGIN_SHARE = 0.02
 MARGIN_MIN_SECONDS = 0.05
 MARGIN_MAX_SECONDS = 2.0
-"""What is left of a lease when its owner stops, for clocks that run at different speeds; on a busy machine, more."""
+"""How much of a lease is left when its owner stops, because clocks run at different speeds. More on a busy machine."""
 
 
 class Authority:
-    """Counted from *before* the request that was answered, on a clock that also counts while the machine sleeps.
+    """Counts from *before* the request was sent, on a clock that also counts while the machine sleeps.
 
-    The store counts from later, so it cannot have given the job away while `remaining()` is positive, nor when whoever
-    asked gets its next turn, as late as `lateness` knows that to be.
+    The store counts from later, so no one else can have the job while `remaining()` is positive, nor until the caller
+    is scheduled again, which takes as long as `lateness` has measured.
     """
 
     def __init__(self, clock: Callable[[], float] = boottime, lateness: Lateness = own_lateness) -> None:
         self.on_renewed: Callable[[float], None] | None = None
-        """Told until when it lasts, every time that this becomes later."""
+        """Called with the new end, each time it becomes later."""
         self._clock = clock
         self._lateness = lateness
         self._ttl = 0.0
@@ -35,7 +35,7 @@ class Authority:
 
     @property
     def ends_at(self) -> float:
-        """On the clock of `now`; long ago where there is none. For those who know themselves how late they may be."""
+        """On the clock of `now`; long ago if there is none. For callers that know how late they may be scheduled."""
         return self._ends_at
 
     @property
@@ -48,7 +48,7 @@ class Authority:
         with self._lock:
             if self._is_over:
                 return
-            # Answers may come in another order than they were asked for.
+            # Replies may arrive out of order.
             self._ends_at = max(self._ends_at, asked_at + remaining - margin)
             self._ttl = remaining
             ends_at = self._ends_at
@@ -56,11 +56,11 @@ class Authority:
             self.on_renewed(ends_at)
 
     def end(self) -> None:
-        """Give it up for good: an answer that is still under way does not bring it back."""
+        """End it for good: a reply that arrives later does not bring it back."""
         with self._lock:
             self._ends_at = -math.inf
             self._is_over = True
 
     def remaining(self) -> float:
-        """Seconds; never below 0."""
+        """In seconds, never below 0."""
         return max(0.0, self.gives_up_at - self._clock())

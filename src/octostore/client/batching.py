@@ -14,47 +14,47 @@ from octostore.core.replies import ClaimReply
 from octostore.stores.ids import new_request_id
 
 CALL_BYTES, ROOM_BYTES = 3 * 1_024 * 1_024, 1_024
-"""How large a call is made, of the 4 MiB that servers take, if each command needs so much besides its documents."""
+"""The size of one call, below the 4 MiB that servers accept, and what each command needs besides its documents."""
 
 ClaimOrLease: TypeAlias = ClaimReply | tuple[str, str]
 
 
 def lease_of(claim: ClaimOrLease) -> tuple[Any, Any]:
-    """The job and its lease, which is None where the claim did not succeed."""
+    """The job and its lease, which is None if the claim did not succeed."""
     if isinstance(claim, ClaimReply):
         return claim.job_id, claim.lease_id
     if not isinstance(claim, tuple) or len(claim) != 2:  # noqa: PLR2004  # a pair
-        raise InvalidInput("claims", "must be answers to claims, or pairs of a job and its lease")
+        raise InvalidInput("claims", "must be replies to claims, or pairs of a job and its lease")
     return claim
 
 
 def run_batch(port: Port, batch: Batch) -> list[Any]:
-    """Any number, in as few calls as possible."""
-    answers: list[Any] = []
-    for commands in _calls(batch):
-        answers += port.execute_all([_with_request_id(command) for command in commands], atomic=batch.atomic)
-        _check_reached(answers)
-        for place, command in _to_be_repeated(commands, answers):
-            (answers[place],) = port.execute_all([_with_request_id(command)], atomic=True)
-    return answers
+    """Run any number of commands, in as few calls as possible."""
+    replies: list[Any] = []
+    for commands in _split(batch):
+        replies += port.execute_all([_with_request_id(command) for command in commands], atomic=batch.atomic)
+        _check_reached(replies)
+        for place, command in _to_repeat(commands, replies):
+            (replies[place],) = port.execute_all([_with_request_id(command)], atomic=True)
+    return replies
 
 
 async def run_batch_async(port: AsyncPort, batch: Batch) -> list[Any]:
-    answers: list[Any] = []
+    replies: list[Any] = []
     try:
-        for commands in _calls(batch):
-            answers += await port.execute_all([_with_request_id(command) for command in commands], atomic=batch.atomic)
-            _check_reached(answers)
-            for place, command in _to_be_repeated(commands, answers):
-                (answers[place],) = await port.execute_all([_with_request_id(command)], atomic=True)
-    except BaseException:  # being cancelled, above all
-        port.undo_claims(answers)
+        for commands in _split(batch):
+            replies += await port.execute_all([_with_request_id(command) for command in commands], atomic=batch.atomic)
+            _check_reached(replies)
+            for place, command in _to_repeat(commands, replies):
+                (replies[place],) = await port.execute_all([_with_request_id(command)], atomic=True)
+    except BaseException:  # usually a cancelled task
+        port.undo_claims(replies)
         raise
-    return answers
+    return replies
 
 
-def _calls(batch: Batch) -> Iterator[Sequence[Command[Any]]]:
-    """What is atomic is one; the rest as few as a server takes."""
+def _split(batch: Batch) -> Iterator[Sequence[Command[Any]]]:
+    """One call for an atomic batch; otherwise as few as a server accepts."""
     rest = list(batch.commands)
     while rest:
         sizes = accumulate(map(_size, rest))
@@ -65,25 +65,25 @@ def _calls(batch: Batch) -> Iterator[Sequence[Command[Any]]]:
 
 
 def _size(command: Command[Any]) -> int:
-    """About as many bytes as it has in a call."""
+    """Roughly the bytes it needs in a call."""
     documents = (getattr(command, name, None) for name in ("payload", "metadata", "result"))
     return ROOM_BYTES + sum(len(document) for document in documents if document is not None)
 
 
-def _to_be_repeated(commands: Sequence[Command[Any]], answers: Sequence[Any]) -> list[tuple[int, Command[Any]]]:
-    """Where an earlier attempt of this very call claimed, and that claim ended before anybody heard of it."""
-    places = enumerate(commands, len(answers) - len(commands))
-    return [(place, one) for place, one in places if isinstance(answers[place], LeaseLost) and _is_unnamed(one)]
+def _to_repeat(commands: Sequence[Command[Any]], replies: Sequence[Any]) -> list[tuple[int, Command[Any]]]:
+    """Claims that an earlier attempt of this call made, and that ended before their reply arrived."""
+    places = enumerate(commands, len(replies) - len(commands))
+    return [(place, one) for place, one in places if isinstance(replies[place], LeaseLost) and _is_unnamed(one)]
 
 
-def _check_reached(answers: Sequence[Any]) -> None:
-    """Of the first calls only: what was claimed before would be lost with the fault of a later one.
+def _check_reached(replies: Sequence[Any]) -> None:
+    """Raise the fault of a first call only: raising a later one's would lose the claims made before it.
 
-    Where a call was refused as a whole, the same error stands in all places.
+    If a call was refused as a whole, all its replies are the same error.
     """
-    first = answers[0] if answers else None
-    is_same = len(answers) > 1 and all(answer is first for answer in answers)
-    if isinstance(first, OctoStoreError) and (is_same or all(isinstance(answer, Unreachable) for answer in answers)):
+    first = replies[0] if replies else None
+    is_same = len(replies) > 1 and all(reply is first for reply in replies)
+    if isinstance(first, OctoStoreError) and (is_same or all(isinstance(reply, Unreachable) for reply in replies)):
         raise first
 
 

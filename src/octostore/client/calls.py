@@ -48,7 +48,6 @@ class Calls(JobCalls, QueueCalls[ClaimT, EventT], SessionCalls[ClaimT, EventT], 
             ... ])
             >>> claimed.status, enqueued.created
             ('claimed', True)
-
         """
         from octostore.client.documents import parse_commands  # noqa: PLC0415  # the endpoint table is slow to import
 
@@ -85,7 +84,6 @@ class Calls(JobCalls, QueueCalls[ClaimT, EventT], SessionCalls[ClaimT, EventT], 
         Example:
             >>> [reply.status for reply in store.claim_many(["shard-1", "shard-2"], owner="indexer")]
             ['claimed', 'claimed']
-
         """
         terms: dict[str, Any] = {
             "owner": default_owner() if owner is None else owner,
@@ -128,7 +126,6 @@ class Calls(JobCalls, QueueCalls[ClaimT, EventT], SessionCalls[ClaimT, EventT], 
             >>> claims = store.claim_many(["shard-1", "shard-2"])
             >>> [reply.status for reply in store.release_many(claims, "done")]
             ['done', 'done']
-
         """
         ending: dict[str, Any] = {"result": result, "error": error, "note": note, "retry_after": retry_after}
         return Batch([build.release_job(*lease_of(claim), outcome, **ending) for claim in claims], atomic=False)
@@ -151,7 +148,6 @@ class Calls(JobCalls, QueueCalls[ClaimT, EventT], SessionCalls[ClaimT, EventT], 
             >>> replies = store.enqueue_many([{"payload": {"page": n}} for n in range(3)], kind="crawl", queue="web")
             >>> [reply.created for reply in replies]
             [True, True, True]
-
         """
         jobs = [{**defaults, **job} for job in jobs]
         for job in jobs:

@@ -17,25 +17,36 @@ def connect(
     allow_clear_text: bool = False,
     tracing: Tracing = None,
 ) -> OctoStore:
-    """Open the store that `url` names; without one, that of `OCTOSTORE_URL`, else the file of this user.
+    """Open a store. One URL decides where ownership lives.
 
-    - `sqlite:///relative.db` and `sqlite:////absolute.db` name a file, `memory:` a store that ends with this object.
-      `retry` is how jobs that fail through this connection are retried.
-    - `http://` and `https://` name a server. `token` is what it asks for; by default `OCTOSTORE_TOKEN`, the file that
-      `OCTOSTORE_TOKEN_FILE` names, or what a server of the same user has left for clients of this very address. It is
-      not sent in clear text to another machine unless `allow_clear_text`.
+    Args:
+        url: `sqlite:///relative.db` or `sqlite:////absolute.db` for a file, `memory:` for a store that ends with this
+            object, `postgresql://...` for a database, `https://...` for a server. Defaults to `OCTOSTORE_URL`, else
+            this user's own file.
+        token: The access token for a server. Defaults to `OCTOSTORE_TOKEN`, the file in `OCTOSTORE_TOKEN_FILE`, or the
+            token that your own server on this machine has left for you.
+        retry: How jobs that fail through this connection are retried. A server decides for itself.
+        allow_clear_text: Allow sending the token over plain HTTP to another machine; trusted networks only.
+        tracing: Create OpenTelemetry spans: True for the global tracer provider, or a provider. Needs the extra
+            `otel`. Defaults to `OCTOSTORE_TRACING`, 1 or 0.
 
-    With `tracing`, calls make OpenTelemetry spans, which needs `octostore[otel]`: True for the global tracer provider,
-    or a provider. By default `OCTOSTORE_TRACING` decides: 1 or 0.
+    Returns:
+        The store. A server is first contacted by the first call.
 
-    Raises `InvalidInput` for a URL or token that cannot be understood, and `Unreachable` for a file that cannot be
-    used. A server is not asked before the first call.
+    Raises:
+        InvalidInput: The URL or the token is malformed, or an extra is missing.
+        Unreachable: The file or the database cannot be used; `reason` says why.
+
+    Example:
+        >>> store = octostore.connect("memory:")
+        >>> store.claim_job("nightly-report").status
+        'claimed'
     """
     url, spans = chosen_url(url), choose_spans(tracing)
     if not is_server(url):
         refuse_token(token)
         return OctoStore(with_spans(EmbeddedPort(open_store(url, retry)), spans))
-    # Here, because HTTP and TLS take long to import, and a file needs neither.
+    # Imported here: HTTP and TLS are slow to import, and a file needs neither.
     from octostore.client.http.port import HttpPort  # noqa: PLC0415
     from octostore.client.http.server_url import find_server  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""A thread for one call, which nobody has to wait for: not those who asked for it, nor the process when it ends."""
+"""A thread for one call that no one has to wait for: neither the caller nor the process when it exits."""
 
 import threading
 from collections.abc import Callable
@@ -9,14 +9,14 @@ T = TypeVar("T")
 
 
 def run_in_daemon_thread(call: Callable[[], T], name: str) -> "Future[T]":
-    """What `call` gives or raises."""
-    answer: Future[T] = Future()
-    threading.Thread(target=_answer, args=(answer, call), name=name, daemon=True).start()
-    return answer
+    """Return what `call` returns, or raise what it raises."""
+    future: Future[T] = Future()
+    threading.Thread(target=_complete, args=(future, call), name=name, daemon=True).start()
+    return future
 
 
-def _answer(answer: "Future[T]", call: Callable[[], T]) -> None:
+def _complete(future: "Future[T]", call: Callable[[], T]) -> None:
     try:
-        answer.set_result(call())
-    except BaseException as error:  # noqa: BLE001  # for whoever waits for it
-        answer.set_exception(error)
+        future.set_result(call())
+    except BaseException as error:  # noqa: BLE001  # for the caller
+        future.set_exception(error)

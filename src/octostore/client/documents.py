@@ -1,4 +1,4 @@
-"""Commands as documents, in the form that they have in a batch over HTTP."""
+"""Commands as dicts, in the form of an HTTP batch."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -21,11 +21,11 @@ _DEFAULTS: dict[Any, dict[str, Callable[[], Any]]] = {
     Enqueue: {"job_id": new_job_id},
     OpenSession: {"agent": default_owner, "session_id": new_session_id},
 }
-"""What a document may leave out."""
+"""Fields that a dict may leave out."""
 
 
 def parse_commands(documents: Iterable[Document]) -> list[Command[Any]]:
-    """Raises `InvalidInput` for the first that is wrong, and says which."""
+    """Raise `InvalidInput` for the first one that is wrong, with its number."""
     listed = list(documents)
     check_batch_size(listed)
     return [_numbered(number, document) for number, document in enumerate(listed)]

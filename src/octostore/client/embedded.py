@@ -1,4 +1,4 @@
-"""A store that this process opens itself, as a port."""
+"""A port to a store that this process opens itself."""
 
 import math
 import threading
@@ -34,11 +34,11 @@ class EmbeddedPort:
     def __init__(self, store: LocalStore) -> None:
         self.store = store
         self._undone: list[threading.Event] = []
-        """Set when what came of an interrupted call has been undone."""
+        """Set when the claims of an interrupted call have been undone."""
 
     def submit(self, command: Command[R_co]) -> "Future[R_co]":
         answer: Future[R_co] = Future()
-        # It is carried out whatever happens, so it must not be cancelled as if it were not.
+        # It runs in any case, so it must not look cancelled.
         answer.set_running_or_notify_cancel()
         self.store.submit_to([command], partial(_settle, answer))
         return answer
@@ -81,7 +81,7 @@ class EmbeddedPort:
 
     def close(self) -> None:
         for undone in self._undone:
-            undone.wait(UNDO_SECONDS)  # there is no giving back after the end
+            undone.wait(UNDO_SECONDS)  # after that, nothing can be undone
         self.store.close()
 
     def _answer(self, command: Command[R_co]) -> R_co:
@@ -93,14 +93,14 @@ class EmbeddedPort:
         answers = self.store.submit(commands)
         try:
             return answers.result()
-        except (KeyboardInterrupt, SystemExit):  # also a signal handler that exits, in the middle of waiting
+        except (KeyboardInterrupt, SystemExit):  # also from a signal handler that exits
             undone = threading.Event()
             self._undone.append(undone)
             answers.add_done_callback(partial(self._undo, undone))
             raise
 
     def _undo(self, undone: threading.Event, answers: "Future[list[Any]]") -> None:
-        """For what nobody waits for any more: should a claim or a session come of it, nobody would ever know."""
+        """Undo claims and sessions whose caller is gone: no one would ever know of them."""
         try:
             for undo in [] if answers.exception() else map(undo_of, answers.result()):
                 if undo is not None:
@@ -124,10 +124,10 @@ def reply_or_raise(answer: Any) -> Any:
 
 
 def pause_of(command: object, reply: object) -> float | None:
-    """How long to wait at most before claiming again makes sense; None if it never will."""
+    """The longest useful wait before claiming again; None if that will never help."""
     if not isinstance(reply, ClaimReply) or not is_worth_waiting(command, reply):
         return None
-    # A millisecond more, to be past the moment and not at it.
+    # A millisecond more, to be past the moment.
     return ((reply.retry_after_ms or 0) + 1) / 1_000
 
 

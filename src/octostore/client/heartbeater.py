@@ -19,56 +19,56 @@ from octostore.stores.pausing import jittered
 log = logging.getLogger("octostore.heartbeats")
 
 BEAT_MAX_SECONDS = 10.0
-"""How long an owner may not know that its job was taken away from it, however long its TTL is."""
+"""The longest interval, however long the TTL: an owner should soon learn that its job was taken away."""
 TICK_SECONDS = 1.0
-"""How long to wait at a time at most: timers stand still while the machine sleeps, and the lease does not."""
+"""The longest single wait: timers stop while the machine sleeps, and the lease does not."""
 RETRY_SECONDS = 0.1
 
 OnLost = Callable[[LeaseLost | NotFound | None], None]
-"""Told what the store said; None where it did not answer in time."""
-OnAnswer = Callable[[HeartbeatReply | KeepaliveReply], None]
-"""Told what the store said to a beat, by the thread of all hearts: it must not wait for anything."""
+"""Called with the store's error, or None if there was no reply in time."""
+OnReply = Callable[[HeartbeatReply | KeepaliveReply], None]
+"""Called with each reply, by the thread that sends all heartbeats: it must not block."""
 Beat = Callable[[], "Future[HeartbeatReply] | Future[KeepaliveReply]"]
-"""Must not wait for anything."""
+"""Must not block."""
 
 
 class Heartbeater:
-    """Calls `beat` in time until it is stopped, or the lease is lost; then `on_lost`, once, in a thread of its own.
+    """Calls `beat` in time until it is stopped or the lease is lost; then `on_lost`, once, in another thread.
 
-    A beat that fails without an answer is tried again, but never past the end of the authority: then the lease counts
+    A heartbeat without a reply is retried, but never past the end of the authority: then the lease counts
     as lost, although the store may still hold it.
     """
 
     def __init__(
-        self, beat: Beat, authority: Authority, ttl: float, on_lost: OnLost, on_answer: OnAnswer | None = None
+        self, beat: Beat, authority: Authority, ttl: float, on_lost: OnLost, on_reply: OnReply | None = None
     ) -> None:
         self._beat: Beat | None = beat
         self._authority = authority
         self._interval = min(ttl / BEATS_PER_TTL, BEAT_MAX_SECONDS)
         self._on_lost: OnLost | None = on_lost
-        self._on_answer = on_answer
+        self._on_reply = on_reply
         self._due_at = 0.0
         self._asked_at = 0.0
         self._answer: Future[HeartbeatReply] | Future[KeepaliveReply] | None = None
         self.fault: BaseException | None = None
-        """Why the last beat got no answer; None while they get through."""
+        """Why the last heartbeat got no reply; None while they get through."""
 
     def start(self) -> None:
-        self._look_at(self._authority.now() + self._interval)
+        self._schedule(self._authority.now() + self._interval)
 
     def stop(self) -> None:
-        """No beat begins after this; `on_lost` is only called if that had begun already."""
+        """Start no heartbeat after this. `on_lost` is only called if it was already under way."""
         self._beat = None
-        # Until it would have been due the pulse knows it, and need not know its claim.
-        self._on_lost = self._on_answer = None
+        # The thread keeps this object until it would be due. It need not keep the claim.
+        self._on_lost = self._on_reply = None
 
     def beat_now(self) -> None:
-        """Beat now: there may be something to hear."""
+        """Send a heartbeat now: the reply may have news."""
         if self._beat is not None:
-            self._look_at(self._authority.now())
+            self._schedule(self._authority.now())
 
     def step(self) -> None:
-        """What is due, if anything: a beat, what was answered to it, or to say that the lease is lost."""
+        """Do what is due: send a heartbeat, handle its reply, or report that the lease is lost."""
         beat = self._beat
         if beat is None or self._authority.now() < self._due_at:
             return
@@ -78,47 +78,47 @@ class Heartbeater:
         elif self._authority.remaining() <= 0:
             self._lose(None)
         elif answer is not None:
-            self._wait_for(answer)  # it has been renewed in another way meanwhile
+            self._wait_for(answer)  # the lease has been renewed in another way
         else:
             self._asked_at = self._authority.now()
             try:
                 answer = beat()
-            except Exception as error:  # noqa: BLE001  # whatever it is, somebody must live to tell that the lease is lost
+            except Exception as error:  # noqa: BLE001  # this thread must survive, to report lost leases
                 answer = Future()
                 answer.set_exception(error)
             self._wait_for(answer)
             answer.add_done_callback(self._hurry)
 
     def _wait_for(self, answer: "Future[HeartbeatReply] | Future[KeepaliveReply]") -> None:
-        """Only as long as there is authority left."""
+        """But no longer than the authority lasts."""
         self._answer = answer
-        self._look_at(self._authority.gives_up_at)
+        self._schedule(self._authority.gives_up_at)
 
     def _hurry(self, _answer: object) -> None:
-        self._look_at(self._authority.now())
+        self._schedule(self._authority.now())
 
     def _take(self, answer: "Future[HeartbeatReply] | Future[KeepaliveReply]") -> None:
         error = self.fault = answer.exception()
         if isinstance(error, LeaseLost | NotFound):
             self._lose(error)
         elif error is not None:
-            self._look_at(self._asked_at + jittered(RETRY_SECONDS))
+            self._schedule(self._asked_at + jittered(RETRY_SECONDS))
         else:
             try:
                 reply = answer.result()
                 self._authority.renew(self._asked_at, reply.remaining_ms)
-                tell = self._on_answer
-                if tell is not None:
-                    tell(reply)
+                on_reply = self._on_reply
+                if on_reply is not None:
+                    on_reply(reply)
             finally:
-                self._look_at(self._asked_at + self._interval)
+                self._schedule(self._asked_at + self._interval)
 
-    def _look_at(self, moment: float) -> None:
+    def _schedule(self, moment: float) -> None:
         self._due_at = min(moment, self._authority.gives_up_at)
         _heartbeat_thread.schedule(self, self._due_at)
 
     def give_up_sooner(self) -> float:
-        """When to look again, now that the machine is known to be busier than it was."""
+        """Return when this is due, now that the machine is known to be busier."""
         self._due_at = min(self._due_at, self._authority.gives_up_at)
         return self._due_at
 
@@ -128,29 +128,29 @@ class Heartbeater:
 
 
 class _HeartbeatThread:
-    """Looks after each heart when it is due."""
+    """Steps each heartbeater when it is due."""
 
     def __init__(self) -> None:
         self._news = threading.Condition()
         self._due: list[tuple[float, int, Heartbeater]] = []
-        """A heap. Hearts that were stopped, or looked after meanwhile, are still in it, and find nothing to do."""
+        """A heap. Stopped heartbeaters, and entries that are out of date, stay in it and have nothing to do."""
         self._numbers = count()
         self._thread: threading.Thread | None = None
 
-    def schedule(self, heart: Heartbeater, due_at: float) -> None:
+    def schedule(self, heartbeater: Heartbeater, due_at: float) -> None:
         with self._news:
-            heappush(self._due, (due_at, next(self._numbers), heart))
-            if self._thread is None or self._thread.ident is None:  # Ctrl-C may have come before it was started
+            heappush(self._due, (due_at, next(self._numbers), heartbeater))
+            if self._thread is None or self._thread.ident is None:  # Ctrl-C may have interrupted its start
                 self._thread = threading.Thread(target=self._run, name="octostore-heartbeats", daemon=True)
                 self._thread.start()
-            elif self._due[0][2] is heart:
+            elif self._due[0][2] is heartbeater:
                 self._news.notify()
 
     def _run(self) -> None:
         while True:
             try:
                 self._next().step()
-            except Exception:  # somebody else's; the other hearts have to go on
+            except Exception:  # from a callback; the other leases still need their heartbeats
                 log.exception("a heartbeat failed")
 
     def _next(self) -> Heartbeater:
@@ -164,10 +164,10 @@ class _HeartbeatThread:
     def _wait(self, seconds: float | None) -> None:
         due_at = boottime() + (seconds or 0)
         if not self._news.wait(seconds) and own_lateness.note(due_at, boottime()):
-            self._due = [(heart.give_up_sooner(), number, heart) for _, number, heart in self._due]
+            self._due = [(one.give_up_sooner(), number, one) for _, number, one in self._due]
             heapify(self._due)
 
 
 _heartbeat_thread = _HeartbeatThread()
-# The thread of the parent is not in the child of a fork, and neither are its claims.
+# The parent's thread does not exist in a forked child, and its claims are not the child's.
 os.register_at_fork(after_in_child=_heartbeat_thread.__init__)  # type: ignore[misc]

@@ -320,7 +320,6 @@ class KeptClaim:
             >>> with store.hold("deploy", ttl=120) as claim:
             ...     110 < claim.remaining() <= 120
             True
-
         """
         return 0.0 if self._lost.is_set() else self._authority.remaining()
 
@@ -333,7 +332,6 @@ class KeptClaim:
         Example:
             >>> with store.hold("deploy") as claim:
             ...     claim.check()
-
         """
         if self.remaining() <= 0:
             raise self._loss or LeaseLost(self.job_id, BLOCK_ENDED if self._has_ended else NOT_RENEWED)
@@ -364,7 +362,6 @@ class KeptClaim:
             ...     claim.end_as("done", result={"version": 7})
             >>> store.get_job("deploy").status
             'done'
-
         """
         self._lets_expire = False
         self._ending = self._release(outcome, result=result, error=error, note=note, retry_after=retry_after)
@@ -377,7 +374,6 @@ class KeptClaim:
             ...     claim.let_expire()
             >>> store.get_job("deploy").status
             'claimed'
-
         """
         self._lets_expire = True
 
@@ -397,7 +393,6 @@ class KeptClaim:
             ...     claim.progress("reading page 3", percent=40)
             ...     store.get_job_owner("import").progress.note
             'reading page 3'
-
         """
         self.check()
         asked_at = self._authority.now()
@@ -428,7 +423,6 @@ class KeptClaim:
             >>> with store.hold("import") as claim:
             ...     claim.last_checkpoint
             {'page': 3}
-
         """
         self.check()
         command = build.checkpoint_job(self.job_id, self.lease_id, data, fencing_token=self.reply.fencing_token)
@@ -454,7 +448,6 @@ class KeptClaim:
             >>> with store.keep(store.claim_task("main", "agent-3")) as claim:
             ...     claim.hand_over("agent-4", "needs a second opinion").agent
             'agent-4'
-
         """
         session = self.reply.session
         if session is None:
@@ -480,7 +473,6 @@ class KeptClaim:
         Example:
             >>> with store.hold("deploy") as claim:
             ...     ends_at = claim.watch(lambda ends_at: None, lambda: None)
-
         """
         self._authority.on_renewed = on_renewed
         self._on_lost = on_lost
@@ -495,7 +487,6 @@ class KeptClaim:
         Example:
             >>> with store.hold("deploy") as claim:
             ...     claim.take_reply(store.heartbeat_job("deploy", claim.lease_id))
-
         """
         if isinstance(reply, CheckpointReply):
             self._is_stuck = False
@@ -517,7 +508,6 @@ class KeptClaim:
             ...     claim.ask_to_stop("the machine is going down")
             ...     claim.stop_requested.is_set(), claim.stop_reason
             (True, 'the machine is going down')
-
         """
         if not self._stop.is_set():
             self.stop_reason = reason
@@ -538,7 +528,6 @@ class KeptClaim:
             >>> claim.give_up("the worker is stopping")
             >>> claim.lost.is_set()
             True
-
         """
         self._loss = LeaseLost(self.job_id, note)
         self._stop_heartbeats()
@@ -659,7 +648,6 @@ class HeldClaim(Blocking, KeptClaim):
         ...             break
         ...         claim.progress(f"page {page}")
         ...     claim.end_as("done")
-
     """
 
     lost: threading.Event

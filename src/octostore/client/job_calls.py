@@ -121,7 +121,6 @@ class JobCalls:
             >>> other = store.claim_job("github-issue-1842", owner="agent-4")
             >>> other.status, other.owner
             ('held', 'agent-3')
-
         """
         command = c.ClaimJob(
             job_id=job_id,
@@ -171,7 +170,6 @@ class JobCalls:
             >>> claim = store.claim_job("report")
             >>> store.heartbeat_job("report", claim.lease_id, progress="fetching", percent=40).stuck
             False
-
         """
         return c.HeartbeatJob(
             job_id=job_id, lease_id=lease_id, fencing_token=fencing_token, ttl=ttl, note=progress, percent=percent
@@ -201,7 +199,6 @@ class JobCalls:
             >>> _ = store.release_job("import", claim.lease_id)
             >>> store.claim_job("import").checkpoint
             {'page': 3}
-
         """
         encoded = encode_any("checkpoint", data)
         return c.CheckpointJob(job_id=job_id, lease_id=lease_id, fencing_token=fencing_token, data=encoded)
@@ -248,7 +245,6 @@ class JobCalls:
             'done'
             >>> store.claim_job("deploy").result
             {'version': 7}
-
         """
         return c.ReleaseJob(
             job_id=job_id,
@@ -314,7 +310,6 @@ class JobCalls:
             >>> with store.hold("customer-sync-72", ttl=120) as claim:
             ...     claim.progress("reading", percent=10)
             ...     claim.checkpoint({"page": 3})
-
         """
         check_word("outcome", outcome, OUTCOMES)  # before anything is claimed
         call = _build.claim_job(
@@ -354,7 +349,6 @@ class JobCalls:
             >>> reply = store.claim_job("cache-rebuild")
             >>> with store.keep(reply) as claim:
             ...     claim.end_as("done", result={"entries": 12})
-
         """
         return KeepCall(reply, asked_at, on_lost)
 

@@ -1,6 +1,6 @@
-"""How late a process gets its turn on a busy machine, and how much of a lease it keeps in hand because of that.
+"""How late the system schedules a process, and how long before the end of a lease it must therefore act.
 
-Whoever waits for a moment sees how late it wakes, which is all the measuring there is. See decision 37.
+It is measured whenever a thread waits for a moment: by how late it wakes. See decision 37.
 """
 
 import math
@@ -12,28 +12,28 @@ from octostore.core.errors import InvalidInput
 from octostore.stores.clock import boottime
 
 SAFETY = 3.0
-"""The next delay may be longer than any that was seen, but hardly more than this many times as long."""
+"""The next delay may be longer than any seen so far, but hardly more than by this factor."""
 HALF_LIFE_SECONDS = 10.0
-"""For how long a delay is remembered."""
+"""How fast delays are forgotten."""
 DELAY_MAX_SECONDS = 1.0
-"""What is later was paused (a signal, a lid that was closed), against which no margin helps."""
+"""A longer delay means that the process was suspended (a signal, a closed lid), and no margin helps against that."""
 MARGIN_SHARE_MAX = 1 - LATE_SHARE
-"""Of the TTL, how much can be kept in hand at most: before that, an owner is not even late."""
+"""The largest share of the TTL to use as a margin: before that, an owner is not even late."""
 NAPS, NAPS_IF_BUSY = 5, 25
 NAP_SECONDS = 0.002
 BUSY_SECONDS = 0.005
-"""Who wakes so late has not seen the worst in a few naps."""
+"""After a delay this long, a few naps are not enough to measure the worst."""
 
 
 class Lateness:
-    """The longest delay of late. `now` is a moment of `boottime`."""
+    """The longest recent delay. `now` is on the clock of `boottime`."""
 
     def __init__(self) -> None:
         self._worst = 0.0
         self._noted_at = -math.inf
 
     def note(self, due_at: float, now: float) -> bool:
-        """Whether this is the longest."""
+        """Return whether this is the longest."""
         late, worst = min(now - due_at, DELAY_MAX_SECONDS), self.worst(now)
         self._worst, self._noted_at = max(late, worst), now
         return late > worst
@@ -45,7 +45,7 @@ class Lateness:
         return now - self._noted_at < HALF_LIFE_SECONDS
 
     def measure(self, act: Callable[[], object] = lambda: None) -> None:
-        """Take some naps, and `act` after each, for who cannot wait until something was due."""
+        """Take some naps, and `act` after each. For a caller that needs to know now."""
         for number in range(NAPS_IF_BUSY):
             if number == NAPS and self.worst(boottime()) < BUSY_SECONDS:
                 break
@@ -56,16 +56,16 @@ class Lateness:
 
 
 own_lateness = Lateness()
-"""That of this process, for its own claims: noted by the thread of its heartbeats."""
+"""This process's, measured by the thread that sends heartbeats."""
 
 
 def safety_margin(ttl: float, *delays: float) -> float:
-    """How long before the end of a lease to act, for everything to be over by then: `delays` come one after another."""
+    """How long before the end of a lease to act so that all is over by then. `delays` follow one another."""
     return min(SAFETY * sum(delays), ttl * MARGIN_SHARE_MAX)
 
 
 def smallest_ttl(*delays: float) -> float:
-    """With which all that is needed can be kept in hand; rounded up to a tenth."""
+    """The shortest TTL that leaves room for the margin, rounded up to a tenth of a second."""
     return math.ceil(SAFETY * sum(delays) / MARGIN_SHARE_MAX * 10) / 10
 
 
@@ -82,12 +82,12 @@ def check_ttl_is_safe(ttl: float, *delays: float) -> None:
 
 
 def check_ttl_is_safe_here(ttl: float) -> None:
-    """For a claim that is to be held by this process."""
+    """For a claim that this process will hold."""
     if must_measure(ttl):
         own_lateness.measure()
     check_ttl_is_safe(ttl, own_lateness.worst(boottime()))
 
 
 def must_measure(ttl: float) -> bool:
-    """Not for a TTL that can be kept whatever comes out."""
+    """Not if the TTL is safe with any delay."""
     return ttl < smallest_ttl(DELAY_MAX_SECONDS) and not own_lateness.is_known(boottime())

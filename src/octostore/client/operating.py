@@ -43,7 +43,6 @@ class OperatorCalls:
             'dead'
             >>> store.requeue("import-1", reason="fixed the divisor").status
             'queued'
-
         """
         return c.RequeueJob(job_id=job_id, reason=reason, keep_attempts=keep_attempts)
 
@@ -67,7 +66,6 @@ class OperatorCalls:
             >>> _ = store.cancel("import-1")
             >>> store.discard("import-1", reason="obsolete").status
             'free'
-
         """
         return c.DiscardJob(job_id=job_id, reason=reason)
 
@@ -106,7 +104,6 @@ class OperatorCalls:
             >>> _ = store.cancel("import-1")
             >>> store.requeue_matching(reason="the API is back", kind="import")
             1
-
         """
         wanted: dict[str, Any] = {"reason": reason, "prefix": prefix, "queue": queue, "kind": kind}
         command = c.RequeueMatching(**wanted, keep_attempts=keep_attempts)
@@ -142,7 +139,6 @@ class OperatorCalls:
             >>> _ = store.cancel("import-1")
             >>> store.discard_matching(reason="obsolete", prefix="import-")
             1
-
         """
         command = c.DiscardMatching(reason=reason, prefix=prefix, queue=queue, kind=kind)
         return (yield from _change_all(command, on_batch))
@@ -171,7 +167,6 @@ class OperatorCalls:
             >>> _ = store.enqueue("import", job_id="import-1")
             >>> store.cancel("import-1", reason="wrong file").status
             'dead'
-
         """
         return c.CancelJob(job_id=job_id, reason=reason, drain=drain)
 
@@ -198,7 +193,6 @@ class OperatorCalls:
             >>> _ = store.request_stop("reindex", reason="deploy at noon")
             >>> store.heartbeat_job("reindex", claim.lease_id).stop_requested.reason
             'deploy at noon'
-
         """
         return c.RequestStop(job_id=job_id, reason=reason)
 
@@ -220,7 +214,6 @@ class OperatorCalls:
             >>> _ = store.claim_job("reindex", owner="agent-3")
             >>> store.force_release("reindex", reason="agent-3 is gone").status
             'free'
-
         """
         return c.ForceReleaseJob(job_id=job_id, reason=reason)
 
@@ -255,7 +248,6 @@ class OperatorCalls:
             1
             >>> store.set_queue("deploys", paused=True, reason="freeze").paused
             True
-
         """
         return c.SetQueue(queue=name, max_claimed=max_claimed, paused=paused, reason=reason)
 
@@ -276,7 +268,6 @@ class OperatorCalls:
         Example:
             >>> store.limit_queue("deploys", 1).max_claimed
             1
-
         """
         return c.SetQueue(queue=queue, max_claimed=max_claimed)
 
@@ -309,7 +300,6 @@ class OperatorCalls:
             >>> created = store.create_token("ci", scopes=["claim"], prefix="builds/")
             >>> created.token.startswith("octo_")
             True
-
         """
         from octostore.wire.responses import NewToken, extend_view  # noqa: PLC0415  # few processes create one
         from octostore.wire.tokens import new_token, token_digest  # noqa: PLC0415
@@ -342,7 +332,6 @@ class OperatorCalls:
             >>> created = store.create_token("ci")
             >>> store.revoke_token(created.token_id).revoked_at is not None
             True
-
         """
         return c.RevokeToken(token_id=token_id)
 
@@ -361,7 +350,6 @@ class OperatorCalls:
         Example:
             >>> store.probe().version == octostore.__version__
             True
-
         """
         return c.Probe()
 
@@ -378,7 +366,6 @@ class OperatorCalls:
         Example:
             >>> store.recover()
             []
-
         """
         recovered: list[Recovery] = []
         is_complete = False

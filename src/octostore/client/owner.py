@@ -1,4 +1,4 @@
-"""Who we are, when the caller does not say."""
+"""The owner's name, if the caller does not choose one."""
 
 import os
 
@@ -6,7 +6,7 @@ OWNER_VARIABLE = "OCTOSTORE_OWNER"
 
 
 def _host() -> str | None:
-    """The system accepts any bytes as a name, and a claim does not."""
+    """The system accepts any bytes as a host name; a claim does not."""
     name = os.uname().nodename
     return name if name and name.isprintable() else None
 
@@ -15,11 +15,11 @@ HOST = _host()
 
 
 def person() -> str:
-    """Who types commands: the process that does is over before anybody reads its number."""
+    """For commands that people type: their process id would mean nothing to a reader."""
     user = os.environ.get("USER") or os.environ.get("LOGNAME") or f"user {os.getuid()}"
     return os.environ.get(OWNER_VARIABLE) or f"{user}@{os.uname().nodename}"
 
 
 def default_owner() -> str:
-    """For people to read. It authorises nothing, so two workers with the same one are still two."""
+    """For people to read. It authorises nothing, so two workers with the same name are still two."""
     return os.environ.get(OWNER_VARIABLE) or f"{os.uname().nodename}:{os.getpid()}"

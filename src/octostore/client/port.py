@@ -1,4 +1,4 @@
-"""What the library stands on: something that answers commands and questions, here or over a network."""
+"""What the library is built on: something that answers commands and questions, here or over a network."""
 
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import Future
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
 
 class Port(ReadingPort, Protocol):
-    """Methods raise the `OctoStoreError` that refuses a command, or `Unreachable` where there was no answer."""
+    """Methods raise the `OctoStoreError` that refuses a command, or `Unreachable` if there is no reply."""
 
     spans: "Spans | None"
-    """What makes spans of calls and of the work on jobs, if anybody wants them."""
+    """Creates spans for calls and for the work on jobs, if tracing is on."""
 
     def submit(self, command: Command[R_co]) -> "Future[R_co]":
-        """The answer, once it is durable; whoever asks may stop waiting for it."""
+        """Return the reply once it is durable. The caller may stop waiting for it."""
 
     def execute(self, command: Command[R_co], wait: float = 0) -> R_co:
-        """The answer; for a claim that somebody else's keeps from succeeding, the one after up to `wait` seconds."""
+        """Return the reply. A claim that cannot succeed yet is retried for `wait` seconds."""
 
     def execute_all(self, commands: Sequence[Command[Any]], *, atomic: bool = True) -> list[Any]:
-        """The answers, or the errors in their place: raises none. In order; `atomic` for all in one transaction."""
+        """Return one reply or error per command, in order. `atomic` runs them in one transaction."""
 
 
 class AsyncPort(Protocol):
@@ -34,14 +34,14 @@ class AsyncPort(Protocol):
 
     @property
     def blocking(self) -> Port:
-        """The same store for threads, such as the one that heartbeats."""
+        """The same store for threads, like the one that sends heartbeats."""
 
     async def execute(self, command: Command[R_co], wait: float = 0) -> R_co: ...
 
     async def execute_all(self, commands: Sequence[Command[Any]], *, atomic: bool = True) -> list[Any]: ...
 
     def undo_claims(self, answers: Sequence[Any]) -> None:
-        """What was claimed for a caller who is cancelled before it hears of it."""
+        """Undo the claims of a caller that was cancelled before it got these replies."""
 
     async def ask(self, question: Question[R_co]) -> R_co: ...
 

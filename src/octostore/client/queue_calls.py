@@ -103,7 +103,6 @@ class QueueCalls(Generic[ClaimT, EventT]):
             False
             >>> store.enqueue("remind", delay=3600).status
             'queued'
-
         """
         return c.Enqueue(
             job_id=new_job_id() if job_id is None else job_id,
@@ -164,7 +163,6 @@ class QueueCalls(Generic[ClaimT, EventT]):
             ('send-invoice', {'order': 17})
             >>> store.claim_next(owner="worker-2").status
             'empty'
-
         """
         command = c.ClaimNext(
             queue=queue,
@@ -241,7 +239,6 @@ class QueueCalls(Generic[ClaimT, EventT]):
             1
             >>> store.get_job("sum-1").result
             42
-
         """
         handlers = by_kind(handler)
         wanted = [kind for kind in handlers if kind is not None] if isinstance(handler, Mapping) else kinds

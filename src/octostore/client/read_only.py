@@ -1,4 +1,4 @@
-"""A store that this process opens only to look: without a writer, and without the rules for what is written."""
+"""A store that this process opens only to read: without the writer and the rules."""
 
 import math
 import threading
@@ -15,7 +15,7 @@ from octostore.stores.reading import ask
 
 
 def open_read_only(url: str | None) -> Reader:
-    """The store that `url` names, as for `connect()`, and not a server's."""
+    """Open the store that `url` names, as `connect()` does. Not for a server."""
     return Reader(ReadOnlyPort(find_store(url)))
 
 

@@ -181,7 +181,6 @@ class Questions:
             'agent-3'
             >>> store.get_job_owner("rollback") is None
             True
-
         """
         return (yield from ask(q.GetJob(job_id=job_id))).claim
 
@@ -200,7 +199,6 @@ class Questions:
             >>> job = store.get_job("test-1")
             >>> job.status, job.payload, job.attempts
             ('queued', {'commit': '4f2a'}, 0)
-
         """
         return q.GetJob(job_id=job_id)
 
@@ -221,7 +219,6 @@ class Questions:
             >>> job = store.wait_for_job("sum-1", wait=30)
             >>> job.status, job.result
             ('done', 42)
-
         """
         return SettledCall(job_id, wait)
 
@@ -239,7 +236,6 @@ class Questions:
             >>> _ = store.claim_job("nightly-report")
             >>> store.find_similar("nightly-reprot").similar
             ['nightly-report']
-
         """
         return q.FindSimilar(job_id=job_id)
 
@@ -257,7 +253,6 @@ class Questions:
             >>> _ = store.claim_many(["build/1", "build/2", "deploy"], owner="ci")
             >>> [job.job_id for job in store.list_claimed_jobs(prefix="build/")]
             ['build/1', 'build/2']
-
         """
         found = yield from ask_all(q.ListJobs(prefix=prefix, status="claimed", limit=PAGE_MAX))
         return [job.claim for page in found for job in page.jobs if job.claim is not None]
@@ -278,7 +273,6 @@ class Questions:
             >>> _ = store.cancel("import-1")
             >>> [job.job_id for job in store.dead_jobs()]
             ['import-1']
-
         """
         found = yield from ask_all(q.ListJobs(prefix=prefix, status="dead", queue=queue, limit=PAGE_MAX))
         return [job for page in found for job in page.jobs]
@@ -318,7 +312,6 @@ class Questions:
             ['crawl-0', 'crawl-1']
             >>> [job.job_id for job in store.list_jobs(prefix="crawl-", cursor=page.cursor)]
             ['crawl-2']
-
         """
         return q.ListJobs(
             prefix=prefix,
@@ -361,7 +354,6 @@ class Questions:
             >>> _ = store.enqueue_many([{"job_id": f"crawl-{n}"} for n in range(3)], kind="crawl")
             >>> [job.job_id for page in store.job_pages(limit=2) for job in page]
             ['crawl-0', 'crawl-1', 'crawl-2']
-
         """
         return q.ListJobs(prefix=prefix, status=status, queue=queue, owner=owner, kind=kind, limit=limit, order=order)
 
@@ -379,7 +371,6 @@ class Questions:
             >>> _ = store.claim_job("deploy")
             >>> [claim.job_id for claim in store.list_heartbeats(["deploy", "rollback"]).claims]
             ['deploy']
-
         """
         claims: list[Heartbeat] = []
         for group in _groups(as_tuple("job_ids", job_ids)):
@@ -420,7 +411,6 @@ class Questions:
             >>> _ = store.claim_job("deploy", owner="agent-3")
             >>> [row.claims[0].owner for row in store.list_claims().rows]
             ['agent-3']
-
         """
         return q.ListClaims(
             window=window, prefix=prefix, queue=queue, owner=owner, status=status, lost=lost, limit=limit
@@ -443,7 +433,6 @@ class Questions:
             >>> status = store.queue_status("ci")
             >>> status.ready, status.all_done
             (1, False)
-
         """
         return q.GetQueue(queue=queue)
 
@@ -458,7 +447,6 @@ class Questions:
             >>> _ = store.enqueue("build", queue="ci")
             >>> [(queue.queue, queue.ready) for queue in store.list_queues().queues]
             [('ci', 1)]
-
         """
         return q.ListQueues()
 
@@ -497,7 +485,6 @@ class Questions:
             ...     pass
             >>> [(event.seq, event.type) for event in store.events(job_id="deploy")]
             [(1, 'claimed'), (2, 'released')]
-
         """
         question = log_question(since, types, after=after, job_id=job_id, prefix=prefix, session_id=session_id)
         return EventsCall(question, follow)
@@ -533,7 +520,6 @@ class Questions:
             >>> page = store.list_events()
             >>> [event.type for event in page], page.after
             (['claimed'], 1)
-
         """
         return log_question(since, types, limit, after=after, job_id=job_id, prefix=prefix, session_id=session_id)
 
@@ -556,7 +542,6 @@ class Questions:
             >>> session = store.open_session("agent-3", session_id="main")
             >>> store.get_session("main").status
             'open'
-
         """
         return q.GetSession(session_id=session_id)
 
@@ -574,7 +559,6 @@ class Questions:
             >>> session = store.open_session("agent-3", session_id="main")
             >>> [session.session_id for session in store.list_sessions(status="open")]
             ['main']
-
         """
         return (yield from _sessions(status))
 
@@ -590,7 +574,6 @@ class Questions:
         Example:
             >>> store.whoami().name
             'local'
-
         """
         return q.WhoAmI()
 
@@ -608,7 +591,6 @@ class Questions:
             >>> _ = store.create_token("ci")
             >>> [token.name for token in store.list_tokens()]
             ['ci']
-
         """
         return (yield from ask(q.ListTokens())).tokens
 
@@ -628,7 +610,6 @@ class Questions:
             >>> _ = store.claim_job("deploy")
             >>> store.figures().claimed
             1
-
         """
         return q.GetFigures(max_age=max_age)
 
@@ -648,7 +629,6 @@ class Questions:
             >>> health = store.health()
             >>> health.status, health.reasons
             ('degraded', ['1 dead job needs attention'])
-
         """
         figures = yield from ask(q.GetFigures())
         return judge(figures, (yield from _sessions("open")), thresholds or Thresholds())
@@ -671,7 +651,6 @@ class Questions:
         Example:
             >>> store.verify().is_sound
             True
-
         """
         return on_event
 
@@ -694,7 +673,6 @@ class Questions:
             >>> _ = store.claim_job("deploy")
             >>> store.backup(tmp_path / "copy.db")
             1
-
         """
         return os.fspath(path), on_step
 
@@ -705,7 +683,6 @@ class Questions:
         Example:
             >>> with octostore.connect("memory:") as store:  # closes it at the end
             ...     _ = store.claim_job("deploy")
-
         """
         yield lambda port: port.close()
 

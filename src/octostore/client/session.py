@@ -90,7 +90,6 @@ class KeptSession:
             >>> session = store.open_session("agent-3")
             >>> session.keepalive().stop_requested
             {}
-
         """
         asked_at = self._authority.now()
         reply = self._port.execute(self._keepalive_command())
@@ -115,7 +114,6 @@ class KeptSession:
             ...     session.save({"turn": 4}, phase="planning")
             >>> store.get_session("main").context
             {'turn': 4}
-
         """
         reply = self._port.execute(build.save_session(self.session_id, self.reply.lease_id, context, phase=phase))
         self.context, self.phase = context, reply.phase
@@ -138,7 +136,6 @@ class KeptSession:
             >>> with store.open_session("agent-3", session_id="main") as session:
             ...     session.hand_over("agent-4", "tests are red").jobs
             []
-
         """
         reply = self._port.execute(build.hand_over(self.session_id, to_agent, note, lease_id=self.reply.lease_id))
         self._is_handed_over = True
@@ -156,7 +153,6 @@ class KeptSession:
         Example:
             >>> session = store.open_session("agent-3")
             >>> session.close()
-
         """
         self._close()
 
@@ -170,7 +166,6 @@ class KeptSession:
             >>> session = store.open_session("agent-3", ttl=120)
             >>> 110 < session.remaining() <= 120
             True
-
         """
         return 0.0 if self._lost.is_set() else self._authority.remaining()
 
@@ -216,7 +211,6 @@ class Session(Blocking, KeptSession):
         >>> with store.open_session("agent-3", session_id="main") as session:
         ...     claims = store.claim_many(["issue-1", "issue-2"], session_id="main")
         ...     session.save({"issues": [1, 2]})
-
     """
 
     lost: threading.Event
@@ -237,7 +231,6 @@ class Session(Blocking, KeptSession):
             >>> session = store.open_session("agent-3")
             >>> [event.type for event in session.since()]
             ['session_opened']
-
         """
         return self._since()
 

@@ -75,7 +75,6 @@ class SessionCalls(Generic[ClaimT, EventT]):
             ...     session.save({"turn": 4}, phase="planning")
             >>> store.open_session("agent-3", session_id="main").context
             {'turn': 4}
-
         """
         command = c.OpenSession(
             session_id=new_session_id() if session_id is None else session_id,
@@ -133,7 +132,6 @@ class SessionCalls(Generic[ClaimT, EventT]):
             >>> task = store.claim_task("main", "agent-3")
             >>> task.status, task.payload, task.session.resumed
             ('claimed', {'pull': 12}, False)
-
         """
         command = c.ClaimTask(
             session_id=session_id,
@@ -189,7 +187,6 @@ class SessionCalls(Generic[ClaimT, EventT]):
             >>> task = store.claim_task("main", "agent-3")
             >>> store.release_task("main", "review-12", task.lease_id, result="approved").status
             'done'
-
         """
         return c.ReleaseTask(
             session_id=session_id,
@@ -240,7 +237,6 @@ class SessionCalls(Generic[ClaimT, EventT]):
             >>> _ = store.enqueue("review", {"pull": 12})
             >>> store.work_session("main", lambda claim: "approved", agent="agent-3", until_empty=True)
             1
-
         """
         claim = _build.claim_task(session_id, agent, queues=queues, kinds=kinds, ttl=ttl, max_silence=max_silence)
         return WorkCall(claim.command, ttl, by_kind(handler), 1, stop, WorkLimits(until_empty=until_empty))
@@ -273,7 +269,6 @@ class SessionCalls(Generic[ClaimT, EventT]):
             'agent-4'
             >>> store.open_session("agent-4", session_id="main").note
             'tests are red'
-
         """
         return c.HandOverSession(session_id=session_id, lease_id=lease_id, to_agent=to_agent, note=note)
 
@@ -296,7 +291,6 @@ class SessionCalls(Generic[ClaimT, EventT]):
             >>> session = store.open_session("agent-3", session_id="main")
             >>> store.close_session("main").session_id
             'main'
-
         """
         return c.CloseSession(session_id=session_id, lease_id=lease_id)
 
@@ -318,7 +312,6 @@ class SessionCalls(Generic[ClaimT, EventT]):
             >>> session = store.open_session("agent-3", session_id="main")
             >>> store.keep_session_alive("main", session.reply.lease_id).stop_requested
             {}
-
         """
         return c.KeepSessionAlive(session_id=session_id, lease_id=lease_id)
 
@@ -345,7 +338,6 @@ class SessionCalls(Generic[ClaimT, EventT]):
             >>> session = store.open_session("agent-3", session_id="main")
             >>> store.save_session("main", session.reply.lease_id, {"turn": 4}, phase="planning").phase
             'planning'
-
         """
         data = encode_any("context", context)
         return c.SaveSession(session_id=session_id, lease_id=lease_id, context=data, phase=phase)

@@ -9,22 +9,22 @@ from typing import Any, NoReturn
 
 STOPPING = (signal.SIGTERM, signal.SIGINT)
 SIGNALLED = 128
-"""What shells add to the number of a signal to tell who died of one."""
+"""What shells add to a signal's number for the exit code of a process it killed."""
 
 
 Note = Callable[[signal.Signals], object]
 
 _callbacks: list[Note] = []
-"""Several where one thread runs several loops, as asyncio can; each is told."""
+"""Several if one thread runs several loops, as asyncio can. Each is called."""
 _replaced: dict[signal.Signals, Any] = {}
-"""What was installed when the first of them came."""
+"""The handlers that were installed before."""
 
 
 @contextmanager
 def catching_signals(note: Note) -> Iterator[None]:
-    """While the block runs, `note` is called with those that come. It must not raise, nor wait for a lock.
+    """Call `note` with each signal that arrives during the block. It must not raise or wait for a lock.
 
-    Not outside the main thread, which has no say in this, nor for a signal that the program looks after itself.
+    Only in the main thread, and only for signals that the program does not handle itself.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -48,13 +48,13 @@ def _handle(number: int, _frame: FrameType | None) -> None:
 
 
 def _is_default(handler: Any) -> bool:
-    """Python's own, or that of `asyncio.run`, which would cancel everything."""
+    """Whether it is Python's own, or that of `asyncio.run`, which would cancel everything."""
     made_by = getattr(getattr(handler, "func", None), "__qualname__", None)
     return made_by == "Runner._on_sigint" or handler in (signal.SIG_DFL, signal.default_int_handler)
 
 
 def exit_on(number: signal.Signals) -> NoReturn:
-    """As the program would have without us, except that its blocks are left in order."""
+    """End the program as the signal would have, but leave its blocks in order."""
     if number == signal.SIGINT:
         raise KeyboardInterrupt
     raise SystemExit(SIGNALLED + number)

@@ -25,7 +25,6 @@ class OctoStore(Calls["HeldClaim", threading.Event], Reader):
         >>> with store.hold("nightly-report") as claim:
         ...     claim.fencing_token
         1
-
     """
 
     _port: Port

@@ -1,4 +1,4 @@
-"""Threads of our own for what blocks: the loop's usual ones may be full of the caller's work for too long."""
+"""Our own threads for blocking calls: the loop's default ones may be busy with the caller's work for too long."""
 
 import asyncio
 import os
@@ -13,7 +13,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _pools: list[ThreadPoolExecutor] = []
-"""The pool, once there is one."""
+"""The pool, once it exists."""
 
 os.register_at_fork(after_in_child=_pools.clear)
 
@@ -25,7 +25,7 @@ async def in_thread(call: Callable[P, T], *args: P.args, **options: P.kwargs) ->
 
 
 def in_background(call: Callable[P, T], *args: P.args, **options: P.kwargs) -> "Future[T]":
-    """It goes on when nobody waits for it any more."""
+    """It continues if no one waits for it any more."""
     return _pool().submit(call, *args, **options)
 
 

@@ -1,20 +1,16 @@
-"""Verifying a store from outside, while others work with it."""
+"""Verifying a store from outside, while others use it."""
 
-from collections.abc import Callable
-
-from octostore.client.reader import Reader
+from octostore.client.reader import OnEvent, Reader
 from octostore.core.errors import NotAllowed
 from octostore.core.replies import JobView, SessionView
 from octostore.core.verify import Verification, Verifier, key_of, named
 
 LOOKS = 20
-"""How often to look at something that keeps changing between looking at it and reading the log."""
-
-OnEvent = Callable[[int], None]
+"""How often to read a job or session again that changes between reading it and reading the log."""
 
 
 def verify(store: Reader, on_event: OnEvent | None = None) -> Verification:
-    """`on_event` is told the `seq` of each event that was read."""
+    """Call `on_event` with the `seq` of each event."""
     who = store.whoami()
     if who.prefix or "admin" not in who.scopes:
         raise NotAllowed("verifying the log needs an admin token, because it reads all of it")
@@ -34,7 +30,7 @@ class _Verifying:
         return self._verifier.verdict(jobs=jobs, sessions=sessions)
 
     def _catch_up(self) -> int:
-        """Read what the log has had since; gives how far it was read before."""
+        """Read the new events. Returns how far the log had been read before."""
         before = self._verifier.last_seq
         for event in self._store.events(before):
             self._verifier.take(event)
@@ -53,7 +49,7 @@ class _Verifying:
         return len(names)
 
     def _check_job(self, job: JobView, read_before: int) -> None:
-        """What changed while we looked is looked at again."""
+        """What changed meanwhile is read again."""
         for _ in range(LOOKS):
             if self._verifier.last_change.get(job.job_id, 0) <= read_before:
                 self._verifier.check_job(job)

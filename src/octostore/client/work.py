@@ -67,7 +67,6 @@ class Deferred(Exception):  # a handler's outcome, not an error
         >>> _ = store.work("default", handle, until_empty=True)
         >>> store.get_job("import-1").attempts
         0
-
     """
 
     def __init__(self, retry_after: float | None = None, note: str | None = None) -> None:
@@ -90,7 +89,6 @@ class Failed(Exception):  # a handler's outcome, not an error
         >>> _ = store.work("default", handle, until_empty=True)
         >>> store.get_job("import-1").error
         'the file has no header'
-
     """
 
 

@@ -1,7 +1,7 @@
 """Everything that can go wrong, by kind.
 
 OctoStoreError
-├── Held             somebody else owns it and is alive      .owner .claimed_at .heartbeat_at .expires_at
+├── Held             someone else owns it and is alive       .owner .claimed_at .heartbeat_at .expires_at
 ├── AlreadyDone      the work is finished                    .result
 ├── LeaseLost        your lease has ended; a late write      .job_id .ended .holder
 ├── Conflict         the job's state does not allow this     .status
@@ -11,8 +11,8 @@ OctoStoreError
 ├── NotFound         no such job or session                  .job_id
 └── Unreachable      the store did not answer: nothing is known about the job   .reason
 
-*Held*, *empty*, *lost*, *unreachable* and *not allowed* are five different answers everywhere. An empty queue is not an
-error; it is the reply with status `empty`.
+*Held*, *empty*, *lost*, *unreachable* and *not allowed* are five different results everywhere. An empty queue is not an
+error; it is a reply with the status `empty`.
 """
 
 from datetime import datetime
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 
 class OctoStoreError(Exception):
-    """The root of all errors that OctoStore raises on purpose."""
+    """The base class of all errors that OctoStore raises on purpose."""
 
     code = "error"
     """A stable word for machines; the message is for people."""
 
     def __str__(self) -> str:
-        """On one line, with nothing hidden in it: it may quote others, and ends up in a terminal or a log."""
+        """On one line, without invisible characters: it may quote others, and ends up in a terminal or a log."""
         return visible(super().__str__())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Errors travel between processes whole: a pool that cannot unpickle one would hang its caller."""
+        """Keep every attribute when pickled: a process pool that cannot unpickle an error hangs its caller."""
         return _restore, (type(self), self.args, self.__dict__)
 
 
@@ -46,7 +46,10 @@ def _restore(kind: type[OctoStoreError], args: tuple[Any, ...], attributes: dict
 
 
 class InvalidInput(OctoStoreError):
-    """What you sent is wrong; nothing changed."""
+    """An argument is wrong; nothing changed.
+
+    `field` is its name. If it is out of bounds, `limit` is the bound and `size` what it was.
+    """
 
     code = "invalid_input"
 
@@ -57,12 +60,27 @@ class InvalidInput(OctoStoreError):
         self.size = size
 
     def about(self, field: str) -> "InvalidInput":
-        """The same, where the caller knows the field by another name."""
+        """Name the field differently, as the caller knows it.
+
+        Args:
+            field: The caller's name for it.
+
+        Returns:
+            The same error with that name.
+
+        Example:
+            >>> str(octostore.InvalidInput("ttl", "is 0").about("ttl_seconds"))
+            'ttl_seconds is 0'
+        """
         return InvalidInput(field, str(self).removeprefix(f"{self.field} "), limit=self.limit, size=self.size)
 
 
 class Held(OctoStoreError):
-    """Somebody else owns it and is alive."""
+    """Someone else owns it and is alive.
+
+    `owner` is who, since `claimed_at`; it was alive at `heartbeat_at` and keeps the job until `expires_at` unless it
+    heartbeats again. `metadata` and `progress` are what it says about its work.
+    """
 
     code = "held"
 
@@ -90,7 +108,7 @@ class Held(OctoStoreError):
 
 
 class AlreadyDone(OctoStoreError):
-    """The work is finished; `result` is what it left."""
+    """The job `job_id` is finished, with this `result`."""
 
     code = "done"
 
@@ -103,8 +121,8 @@ class AlreadyDone(OctoStoreError):
 class LeaseLost(OctoStoreError):
     """A late write was refused: the lease has ended, or never belonged to this job.
 
-    `ended` says how the old lease ended, if the job still remembers it (it remembers its last five); `holder` says who
-    owns the job now.
+    `ended` says how the lease ended, if the job still remembers it (it remembers the last five). `holder` says who owns
+    the job now.
     """
 
     code = "lease_lost"
@@ -119,7 +137,7 @@ class LeaseLost(OctoStoreError):
 
 
 class Conflict(OctoStoreError):
-    """The job's state, which is in `status`, does not allow this."""
+    """The job's state does not allow this; `status` is that state."""
 
     code = "conflict"
 
@@ -129,7 +147,7 @@ class Conflict(OctoStoreError):
 
 
 class LimitExceeded(Conflict):
-    """You already have as many as you may have at once; end one first."""
+    """You have reached a limit, which is in `limit`; end something first."""
 
     code = "limit_exceeded"
 
@@ -139,13 +157,13 @@ class LimitExceeded(Conflict):
 
 
 class NotAllowed(OctoStoreError):
-    """You may not do this."""
+    """Your token does not permit this, or is not valid."""
 
     code = "not_allowed"
 
 
 class NotFound(OctoStoreError):
-    """There is no such job, session or token. `job_id` is the job that nobody has ever claimed or enqueued."""
+    """There is no such job, session or token. `job_id` is the job that no one has ever claimed or enqueued."""
 
     code = "not_found"
 
@@ -155,17 +173,20 @@ class NotFound(OctoStoreError):
 
 
 class Unreachable(OctoStoreError):
-    """The store did not answer, so nothing is known about the job; a write may or may not have happened.
+    """The store did not reply, so nothing is known about the job; a write may or may not have happened.
 
-    `reason` is a stable word: `busy`, `disk_full`, `read_only`, `not_a_database`, `newer_schema`, `corrupt`, `closed`,
-    `late` (the caller had given up before the call was its turn, and nothing was done),
-    `no_store` (there is no store at this place yet), `moved` (the store is gone, or another one is in its place),
-    `restored_behind` (the store was restored from an older copy, which does not know this lease), `in_use`
-    (others use the store that a backup would replace),
-    `io`, `denied` (the database refused the login), `address` (a server cannot listen there); and over a network
-    `network` (no connection, or no answer in time), `server` (not an OctoStore answer), `certificate` (the server's
-    certificate is not trusted), `other_user` (the token belongs to your own server, but another user's is there) and
-    `no_server` (no server was found for this store).
+    `reason` is a stable word:
+
+    - `busy`, `disk_full`, `read_only`, `not_a_database`, `newer_schema`, `corrupt`, `closed`, `io`;
+    - `no_store`: there is no store here yet; `moved`: the store is gone, or another one is in its place;
+    - `restored_behind`: the store was restored from an older backup, which does not know this lease;
+    - `in_use`: others use the store that a backup would replace;
+    - `late`: the caller had given up before it was the call's turn, and nothing was done;
+    - `denied`: the database refused the login; `address`: a server cannot listen there;
+    - `network`: no connection, or no response in time; `server`: the response is not OctoStore's;
+    - `certificate`: the server's certificate is not trusted;
+    - `other_user`: the token is for your own server, but another user's server is there;
+    - `no_server`: no server was found for this store.
     """
 
     code = "unreachable"
@@ -176,7 +197,7 @@ class Unreachable(OctoStoreError):
 
     @property
     def is_lasting(self) -> bool:
-        """Whether trying again is useless until somebody fixes it."""
+        """Whether retrying is useless until someone fixes it."""
         return self.reason in {
             "certificate",
             "corrupt",

@@ -248,6 +248,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def owner(self) -> str | None:
+        """The owner of the claim that the event is about, if any."""
         return self.data.get("owner")
 
 

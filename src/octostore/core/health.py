@@ -14,7 +14,13 @@ TAKEN_BACK_MS = 3_600_000
 
 
 class Threshold(msgspec.Struct, frozen=True):
-    """The counts at which the status changes; None: never."""
+    """The counts at which the status changes; None: never.
+
+    Example:
+        >>> strict = octostore.Thresholds(dead=octostore.Threshold(1, 10))
+        >>> store.health(strict).status
+        'ok'
+    """
 
     degraded: float | None = None
     unhealthy: float | None = None
@@ -25,6 +31,13 @@ class Threshold(msgspec.Struct, frozen=True):
 
 
 class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
+    """What `health` judges by: how many of each are too many.
+
+    Example:
+        >>> octostore.Thresholds(waiting=octostore.Threshold(1_000, 10_000)).dead.degraded
+        1
+    """
+
     late: Threshold = Threshold(1, 10)
     stuck: Threshold = Threshold(1, 10)
     dead: Threshold = Threshold(1, 100)
@@ -34,6 +47,8 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionHealth(Reply, frozen=True):
+    """An open session, and whether its heartbeats are late."""
+
     session_id: str
     principal: str
     agent: str

@@ -1,7 +1,6 @@
-"""What callers get. The same types go out of the library and over HTTP, so a field has one name everywhere.
+"""What callers get. The library and HTTP return the same types, so a field has one name everywhere.
 
-None of these carries a secret, except the `lease_id` in the reply to the call that made the claim or opened the
-session.
+Only the reply that makes a claim or opens a session carries a secret: its `lease_id`.
 """
 
 from collections.abc import Iterator
@@ -18,36 +17,39 @@ from octostore.core.secret_free import SecretFree
 
 
 class Reply(SecretFree, msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to a command or a question."""
+    """The reply to a command or a question."""
 
     def __hash__(self) -> int:
         return hash(msgspec.json.encode(self))  # encoded documents have none
 
 
 class ProgressView(Reply, frozen=True):
+    """What an owner last said it was doing, and when."""
+
     note: str | None
     percent: float | None
     at: Moment
 
 
 class StopView(Reply, frozen=True):
-    """Somebody wants the owner to stop. With `cancels`, the job is dead once the claim ends, unless it is done then."""
+    """A request to the owner to stop."""
 
     reason: str | None
     requested_at: Moment
     requested_by: str
     cancels: bool
+    """Whether the job is dead once the claim ends, unless it is done."""
     delivered_at: Moment | None
-    """When the owner was first told."""
+    """When the owner first learned of it."""
 
 
 class JobOwner(Reply, frozen=True, dict=True):
-    """Who has a job right now: alive as of `heartbeat_at`, moving as of `progress.at`."""
+    """Who owns a job now: alive as of `heartbeat_at`, making progress as of `progress.at`."""
 
     job_id: str
     owner: str
     principal: str
-    """Who it is by its token, where `owner` is what it calls itself."""
+    """Whom its token belongs to; `owner` is the name it chose."""
     raw_metadata: msgspec.Raw = msgspec.field(name="metadata")
     claimed_at: Moment
     heartbeat_at: Moment
@@ -58,24 +60,24 @@ class JobOwner(Reply, frozen=True, dict=True):
     session_id: str | None
     host: str | None = None
     pid: int | None = None
-    """The process that made the claim, by its own account; of a plain HTTP client, the address it called from."""
+    """The process that made the claim, as it says itself. For a plain HTTP client `host` is its address."""
     max_silence: float | None = None
-    """For how many seconds it may go without reporting progress."""
+    """How many seconds it may go without progress."""
     last_progress_at: Moment | None = None
-    """When it last reported something, or got the job, where there is such a limit."""
+    """When it last reported progress, or claimed the job; only with `max_silence`."""
     stuck: bool = False
-    """Alive, and silent for longer than that."""
+    """It heartbeats, but has reported no progress for longer than `max_silence`."""
     stop_requested: StopView | None = None
     traceparent: str | None = None
-    """The trace context of this attempt."""
+    """The W3C trace context of this attempt, as the caller passed it."""
 
     metadata = Decoded()
 
 
 class Heartbeat(Reply, frozen=True):
-    """A live claim: its owner was alive at `heartbeat_at`, and has until `expires_at` to send the next heartbeat.
+    """A live claim: its owner was alive at `heartbeat_at` and has until `expires_at` to send the next heartbeat.
 
-    A claim that is bound to a session lives by the session's heartbeats.
+    A claim bound to a session lives by the session's heartbeats.
     """
 
     job_id: str
@@ -84,14 +86,14 @@ class Heartbeat(Reply, frozen=True):
     expires_at: Moment
     progress: ProgressView | None
     late_at: Moment
-    """From then on two heartbeats are missing, and it is `late`."""
+    """When two heartbeats will be missing, which makes it `late`."""
     late: bool
     stuck: bool
-    """Alive, but it has reported no progress for longer than its `max_silence`."""
+    """It heartbeats, but has reported no progress for longer than `max_silence`."""
 
 
 class Heartbeats(Reply, frozen=True):
-    """The live claims on some jobs at the store's time `at`. A job that nobody has is not among them."""
+    """The live claims on some jobs at the store's time `at`. Jobs without an owner are left out."""
 
     at: Moment
     claims: list[Heartbeat]
@@ -106,31 +108,32 @@ class AttemptView(Reply, frozen=True):
     claimed_at: Moment
     ended_at: Moment
     how: HowEnded
+    """An outcome, or `expired`, `force_released`, `cancelled`, `undone`."""
     error: str | None
     note: str | None
+    """What its owner left for the next one."""
     reason: str | None = None
+    """Why an operator ended it."""
     traceparent: str | None = None
-    """The trace context of that attempt."""
+    """The W3C trace context of that attempt."""
 
 
 class ClaimReply(Reply, frozen=True, dict=True):
-    """The answer to a claim; `status` tells which of the fields below it speak.
+    """The reply to a claim. Its `status` says which fields are set.
 
-    - `claimed`: it is yours. `lease_id` authorises every later write; `fencing_token` guards what you write elsewhere.
-      `payload`, `checkpoint`, `note` and `previous` are what came with the job and what earlier attempts left;
-      `traceparent` is the trace in which the job was enqueued, and `attempt_traceparent` that of this attempt.
-    - `held`: `owner` has it (process `pid` on `host`), since `claimed_at`, alive at `heartbeat_at`, until `expires_at`
-      unless it heartbeats; `stuck` if it does nothing else.
-    - `done`: finished before, with `result`.
-    - `delayed`: nobody has it, but it cannot be claimed before `available_at` (backoff, schedule, lock-delay, full
-      queue), or not at all while its queue is paused; `pause` says who did that.
-    - `dead`: out of attempts or cancelled; it waits for a person (`requeue`).
-    - `empty` (claim_next and claim_task): nothing in the queue can be claimed now. `queue_status` says what else is in
-      it, `available_at` when the first of its jobs is due (None if none is scheduled), and `all_done` whether every job
-      is settled, so that nothing will come unless somebody enqueues, requeues or claims again.
+    - `claimed`: the job is yours. `lease_id` authorises your writes; send `fencing_token` along when you write to other
+      systems. `payload` came with the job; `checkpoint`, `note` and `previous` are what earlier attempts left.
+    - `held`: `owner` has it since `claimed_at`, was alive at `heartbeat_at`, and keeps it until `expires_at` unless it
+      heartbeats again.
+    - `done`: finished, with `result`.
+    - `delayed`: no one has it, but it cannot be claimed before `available_at` (backoff, schedule, lock delay, full
+      queue), or while its queue is paused (`pause`).
+    - `dead`: out of attempts or cancelled; it waits for a person to requeue it.
+    - `empty` (`claim_next`, `claim_task`): nothing in the queue can be claimed now. `queue_status` says what else is in
+      it, and `available_at` when the next job is due.
 
-    For claim_task, `session` is what was acquired, and `held` is about the session. With the `lease_id` of a session,
-    nothing is acquired besides the task, and `held` is about the task that the session has already.
+    For `claim_task`, `session` is the session that was opened, and `held` is about the session. If you passed the
+    session's `lease_id`, `session` is None, and `held` is about the task that the session already has.
     """
 
     status: Literal["claimed", "held", "done", "delayed", "dead", "empty"]
@@ -149,17 +152,23 @@ class ClaimReply(Reply, frozen=True, dict=True):
     session_id: str | None = None
 
     lease_id: str | None = None
+    """The secret that authorises writes under this claim."""
     replayed: bool = False
+    """This repeats an earlier call with the same `request_id`, and is the same claim."""
     ttl: float | None = None
     remaining_ms: int | None = None
+    """How long the lease lasts from the moment you sent the request."""
     renew_after_ms: int | None = None
+    """When to send the next heartbeat."""
     raw_payload: msgspec.Raw = raw("payload")
     raw_checkpoint: msgspec.Raw = raw("checkpoint")
     note: str | None = None
     previous: list[AttemptView] = []
+    """Earlier attempts, newest first."""
 
     progress: ProgressView | None = None
     retry_after_ms: int | None = None
+    """When a new claim may succeed."""
     available_at: Moment | None = None
     raw_result: msgspec.Raw = raw("result")
     error: str | None = None
@@ -169,10 +178,13 @@ class ClaimReply(Reply, frozen=True, dict=True):
     max_silence: float | None = None
     stuck: bool = False
     all_done: bool | None = None
+    """Whether every job in the queue is settled."""
     queue_status: "QueueStatus | None" = None
     pause: "PauseView | None" = None
     traceparent: str | None = None
+    """The W3C trace context in which the job was enqueued."""
     attempt_traceparent: str | None = None
+    """The W3C trace context of this attempt."""
 
     metadata = Decoded()
     payload = Decoded()
@@ -181,26 +193,32 @@ class ClaimReply(Reply, frozen=True, dict=True):
 
 
 class HeartbeatReply(Reply, frozen=True):
+    """The lease was extended."""
+
     job_id: str
     expires_at: Moment
     remaining_ms: int
+    """How long the lease lasts from the moment you sent the request."""
     renew_after_ms: int
+    """When to send the next heartbeat."""
     number: int | None = None
-    """The newest numbered write of this kind, here and below. If it is above yours, yours came late."""
+    """The newest numbered write of this kind. If it is higher than yours, yours came late."""
     stuck: bool = False
-    """You have not reported progress for as long as the claim's `max_silence`."""
+    """You have reported no progress for `max_silence` seconds."""
     stop_requested: StopView | None = None
-    """Finish what must not be left half done, and release the job."""
+    """Someone wants you to stop: finish what must not be left half done, and release the job."""
 
 
 class CheckpointReply(Reply, frozen=True):
+    """The checkpoint was saved."""
+
     job_id: str
     saved_at: Moment
     number: int | None = None
 
 
 class ReleaseReply(Reply, frozen=True):
-    """How the claim ended, and what became of the job. A repeated release gets exactly this again."""
+    """How the claim ended, and the job's new `status`. A repeated release gets the same reply."""
 
     job_id: str
     outcome: Outcome
@@ -209,18 +227,19 @@ class ReleaseReply(Reply, frozen=True):
     fencing_token: int
     released_at: Moment
     available_at: Moment
+    """When the job can be claimed again."""
     traceparent: str | None = None
-    """The trace context of the attempt that this ended."""
+    """The W3C trace context of the attempt that this ended."""
 
 
 class UndoReply(Reply, frozen=True):
-    """`undone` is False where the claim or session had ended, or was told to somebody who may be relying on it."""
+    """`undone` is False if the claim or session had ended, or if a caller that knows of it may rely on it."""
 
     undone: bool
 
 
 class EnqueueReply(Reply, frozen=True):
-    """`created` is False where the job had been enqueued before: nothing changed then, and this tells how it stands."""
+    """A job in its queue. `created` is False if it was enqueued before; nothing changed then."""
 
     job_id: str
     created: bool
@@ -233,7 +252,7 @@ class EnqueueReply(Reply, frozen=True):
 
 
 class JobView(Reply, frozen=True, dict=True):
-    """A job as it stands now. A name that nobody has ever claimed or enqueued is free, and not `is_known`."""
+    """A job as it is now. A name that no one has ever claimed or enqueued is `free` and not `is_known`."""
 
     job_id: str
     status: Status
@@ -243,10 +262,13 @@ class JobView(Reply, frozen=True, dict=True):
     attempts: int
     max_attempts: int | None
     available_at: Moment | None
+    """When it can be claimed, if it is free or queued."""
     created_at: Moment | None
     claim: JobOwner | None
+    """The live claim, if any."""
     owner: str | None
     last_outcome: LastOutcome | None
+    """How the last claim ended."""
     error: str | None
     note: str | None
     raw_payload: msgspec.Raw = raw("payload")
@@ -255,7 +277,7 @@ class JobView(Reply, frozen=True, dict=True):
     previous: list[AttemptView] = []
     is_known: bool = True
     traceparent: str | None = None
-    """The trace context in which it was enqueued."""
+    """The W3C trace context in which it was enqueued."""
 
     payload = Decoded()
     result = Decoded()
@@ -263,7 +285,7 @@ class JobView(Reply, frozen=True, dict=True):
 
 
 class SimilarNames(Reply, frozen=True):
-    """Whether there is a job of this name, and which ones may have been meant if not; the best first, three at most."""
+    """Whether there is a job of this name; if not, up to three similar names, the best first."""
 
     job_id: str
     is_known: bool
@@ -271,7 +293,7 @@ class SimilarNames(Reply, frozen=True):
 
 
 class JobPage(Reply, frozen=True):
-    """`cursor` continues the listing; None means that this was the last page."""
+    """One page of jobs; iterate over it. Pass `cursor` for the next page; None means that this was the last."""
 
     jobs: list[JobView]
     cursor: str | None
@@ -281,7 +303,7 @@ class JobPage(Reply, frozen=True):
 
 
 class EventPage(Reply, frozen=True):
-    """`after` is where the next page begins, also when this one is empty."""
+    """One page of events; iterate over it. `after` is where the next page starts, even if this one is empty."""
 
     events: list[Event]
     after: int
@@ -291,10 +313,10 @@ class EventPage(Reply, frozen=True):
 
 
 class InFlight(Reply, frozen=True, dict=True):
-    """What a session was working on before it was resumed or handed over, as it stands now.
+    """A job that a session was working on before it was resumed or handed over, as it is now.
 
-    `is_ours`: it was handed over alive, and the session's lease is that of its claim, too. Otherwise it was taken back
-    when the session was lost; it is to be claimed again, unless `owner` has it now or it is `done` or `dead`.
+    If `is_ours`, it was handed over alive, and the session's lease covers its claim. Otherwise it was taken back when
+    the session was lost: claim it again, unless `owner` has it now or it is `done` or `dead`.
     """
 
     job_id: str
@@ -315,11 +337,16 @@ class InFlight(Reply, frozen=True, dict=True):
 
 
 class SessionReply(Reply, frozen=True, dict=True):
+    """The session is open, and yours."""
+
     session_id: str
     agent: str
     lease_id: str
+    """The secret that authorises writes under this session."""
     resumed: bool
+    """A session with this id existed before."""
     replayed: bool
+    """This repeats an earlier call with the same `request_id`, and is the same session."""
     ttl: float
     opened_at: Moment
     expires_at: Moment
@@ -327,34 +354,41 @@ class SessionReply(Reply, frozen=True, dict=True):
     renew_after_ms: int
     raw_context: msgspec.Raw = msgspec.field(name="context")
     context_seq: int | None
+    """The event that saved the context."""
     phase: Phase = "idle"
     note: str | None = None
-    """What the agent that handed it over had to say."""
+    """The note of the agent that handed it over."""
     in_flight: list[InFlight] = []
+    """What it was working on before it was resumed or handed over."""
 
     context = Decoded()
 
 
 class KeepaliveReply(Reply, frozen=True):
+    """The session was extended, and every claim bound to it."""
+
     session_id: str
     expires_at: Moment
     remaining_ms: int
     renew_after_ms: int
     stuck_jobs: list[str] = []
-    """The jobs bound to the session that have not moved for as long as their `max_silence`."""
+    """Its jobs that have reported no progress for `max_silence` seconds."""
     stop_requested: dict[str, StopView] = {}
-    """Of the jobs whose claims are bound to the session: those that are to be stopped."""
+    """Its jobs that someone wants stopped."""
 
 
 class SavedReply(Reply, frozen=True):
+    """The context was saved."""
+
     session_id: str
     context_seq: int
+    """The event that saved it."""
     phase: Phase = "idle"
     number: int | None = None
 
 
 class HandedOverReply(Reply, frozen=True):
-    """`agent` has until `expires_at` to open the session; `jobs` are the claims that went with it."""
+    """The session was handed over: `agent` has until `expires_at` to open it. `jobs` went with it."""
 
     session_id: str
     agent: str
@@ -363,10 +397,14 @@ class HandedOverReply(Reply, frozen=True):
 
 
 class ClosedReply(Reply, frozen=True):
+    """The session was closed."""
+
     session_id: str
 
 
 class SessionView(Reply, frozen=True, dict=True):
+    """A session as it is now."""
+
     session_id: str
     agent: str
     principal: str
@@ -382,22 +420,22 @@ class SessionView(Reply, frozen=True, dict=True):
     """Handed over to `agent`, who has not opened it yet."""
     note: str | None = None
     in_flight: list[str] = []
-    """What it was working on when it was lost, and has not claimed again since."""
+    """Jobs it had when it was lost, and has not claimed again."""
     context_bytes: int | None = None
-    """The size of its context, also where the context itself is left out; None if it has saved none."""
+    """The size of its context, even if the context is left out; None if it has saved none."""
 
     context = Decoded()
 
 
 class SessionPage(Reply, frozen=True):
-    """`cursor` continues the listing; None means that this was the last page."""
+    """One page of sessions. Pass `cursor` for the next page; None means that this was the last."""
 
     sessions: list[SessionView]
     cursor: str | None
 
 
 class PauseView(Reply, frozen=True):
-    """Since when a queue is paused, by which principal, and why."""
+    """When a queue was paused, by which principal, and why."""
 
     at: Moment
     by: str
@@ -414,30 +452,30 @@ class QueueView(Reply, frozen=True):
 
 
 class QueueStatus(Reply, frozen=True):
-    """What is in a queue. Counts stop at `counted_to`, which means that many or more.
-
-    `ready` jobs can be claimed now, unless `max_claimed` are claimed already; the oldest of them has been due since
-    `oldest_due_at`. `later` ones are scheduled, deferred or waiting for a retry, the first of them until
-    `available_at`. `owners` are some of those who hold the `claimed` ones. `all_done` is true if none is ready, later
-    or claimed: also for a queue that never had a job. While it is `paused`, nothing can be claimed; `pause` says who
-    wants it so, and why.
-    """
+    """What is in a queue. Counts stop at `counted_to`, which means that many or more."""
 
     queue: str
     all_done: bool
+    """No job is ready, due later or claimed. Also true for a queue that never had a job."""
     ready: int
+    """Can be claimed now, unless `max_claimed` are claimed already."""
     later: int
+    """Scheduled, deferred, or waiting for a retry."""
     available_at: Moment | None
+    """When the first of the `later` jobs is due."""
     claimed: int
     owners: list[str]
+    """Some of the owners of the `claimed` jobs."""
     dead: int
     done: int
     max_claimed: int | None
     counted_to: int
     kinds: list[str] | None = None
-    """Of which kinds `ready`, `later` and `claimed` are, where only some were asked for."""
+    """The kinds that `ready`, `later` and `claimed` count, if you asked for some."""
     oldest_due_at: Moment | None = None
+    """Since when the oldest `ready` job has been due."""
     paused: bool = False
+    """Nothing can be claimed; `pause` says who paused it, and why."""
     pause: PauseView | None = None
 
 
@@ -450,7 +488,7 @@ class QueueRates(Reply, frozen=True):
 
 
 class QueueFigures(QueueStatus, frozen=True, kw_only=True):
-    """What is in a queue, and what happened in it of late."""
+    """What is in a queue, and what happened in it recently."""
 
     last_claim_at: Moment | None
     """None if no job of the queue was claimed in the last 50,000 events of the log."""
@@ -460,9 +498,9 @@ class QueueFigures(QueueStatus, frozen=True, kw_only=True):
 class QueueList(Reply, frozen=True):
     """The longest queues first; `more` if there are others.
 
-    A server counts them every 10 seconds at most: `counted_at` is when it did. Counts stop at `counted_to`, which means
-    that many or more. Rates are per `bucket_seconds`, from `rates_since` on: an hour, or less if the log is that busy.
-    Buckets begin at full minutes, so the first and the last may be shorter.
+    A server counts at most every 10 seconds: `counted_at` is when it did. Counts stop at `counted_to`, which means
+    that many or more. Rates are per `bucket_seconds` since `rates_since`: an hour, or less if the log is very busy.
+    Buckets start at full minutes, so the first and the last may be shorter.
     """
 
     queues: list[QueueFigures]
@@ -474,7 +512,7 @@ class QueueList(Reply, frozen=True):
 
 
 class TokenView(Reply, frozen=True):
-    """What a token may do, and for whom. Its secret is in no answer but the one to the call that made it."""
+    """What a token permits, and to whom it belongs. Only the call that creates it returns its secret."""
 
     token_id: str
     name: str
@@ -486,7 +524,7 @@ class TokenView(Reply, frozen=True):
 
 
 class PrincipalView(Reply, frozen=True):
-    """Who one is to the store. `prefix` limits it to names that begin with it."""
+    """Who you are to the store. `prefix` limits you to names that begin with it."""
 
     name: str
     scopes: list[Scope]
@@ -503,13 +541,13 @@ class ClaimedCount(Reply, frozen=True):
 
 
 class FoundTokens(Reply, frozen=True):
-    """In the order of the digests; None where there is no such token."""
+    """In the order of the digests; None if there is no such token."""
 
     tokens: list[TokenView | None]
 
 
 class FoundLease(Reply, frozen=True):
-    """None where none is remembered. A claim that is bound to a session comes with that, a session with its agent."""
+    """None if none is remembered. A claim bound to a session comes with it, a session with its agent."""
 
     lease_id: str | None
     session_id: str | None = None
@@ -518,42 +556,41 @@ class FoundLease(Reply, frozen=True):
 
 
 class StoreKey(Reply, frozen=True):
-    """Drawn once for each store, so that all servers on it give everybody the same pseudonym; and which store it is."""
+    """A store's key, generated once, so that all its servers use the same pseudonyms; and the store's id."""
 
     key: bytes
     store_id: str
 
 
 class Figures(Reply, frozen=True):
-    """`status` is how it goes, by the usual thresholds, and `reasons` say why in words; see `health`.
-
-    `queued` is by queue, and only the longest are told; `waiting` is the sum over all of them.
-
-    `late` are the claims whose owners have missed heartbeats but still have time, `stuck` those whose owners heartbeat
-    and report no progress for longer than their `max_silence`. `oldest_due_at` is since when the job
-    that has waited longest could have been claimed. `taken_back` are the claims that expired or were taken away within
-    the last hour. What has run out and is not written down yet is taken back, and its jobs wait. `store_id` was drawn
-    when the store was made, and is the same for as long as it is that store.
-    """
+    """Counts of everything, and the health `status` they add up to; see `health`."""
 
     claimed: int
     late: int
+    """Claims whose owners have missed heartbeats but still have time."""
     dead: int
     open_sessions: int
     waiting: int
+    """Queued jobs, in all queues."""
     oldest_due_at: Moment | None
+    """Since when the job that has waited longest could have been claimed."""
     taken_back: int
+    """Claims that expired or were taken away in the last hour."""
     queued: dict[str, int]
+    """Queued jobs by queue, for the longest queues."""
     seq: int
     at: Moment
+    """When it was counted."""
     store_id: str = ""
+    """Generated when the store was created."""
     stuck: int = 0
+    """Claims whose owners heartbeat but report no progress for longer than their `max_silence`."""
     status: HealthStatus = "ok"
     reasons: list[str] = []
 
 
 class Recovery(Reply, frozen=True):
-    """A claim that was taken back, with the evidence: what was missed, and how late that was noticed."""
+    """A claim that was taken back after it expired, with the evidence."""
 
     job_id: str
     owner: str
@@ -561,15 +598,18 @@ class Recovery(Reply, frozen=True):
     session_id: str | None
     claimed_at: Moment
     heartbeat_at: Moment
+    """The last heartbeat."""
     ttl: float
     expired_at: Moment
     late_ms: int
+    """How long after that it was noticed."""
     status: Status
+    """The job's status now."""
     available_at: Moment
 
 
 class ProbeReply(Reply, frozen=True):
-    """The store was written to, durably. `version` is that of the OctoStore that did it."""
+    """The store was written to, durably. `version` is that of the OctoStore that wrote."""
 
     seq: int
     at: Moment
@@ -577,14 +617,14 @@ class ProbeReply(Reply, frozen=True):
 
 
 class ChangedReply(Reply, frozen=True):
-    """One batch of the jobs that match. The next call goes on `after` this name; null means there are no more."""
+    """One batch of matching jobs. The next call continues `after` this name; null means there are no more."""
 
     changed: int
     after: str | None
 
 
 class RecoverReply(Reply, frozen=True):
-    """One step of a recovery; there is more to take back unless it `is_complete`."""
+    """One step of a recovery; call again unless it `is_complete`."""
 
     recovered: list[Recovery]
     is_complete: bool

@@ -7,16 +7,20 @@ from octostore.core.limits import RETRY_AFTER_MAX_MS
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """Exponential backoff: `base_ms` after the first failure, `factor` times longer each time, never above `cap_ms`.
+    """When failed jobs run again: exponential backoff with jitter.
 
-    `jitter` is the share by which a delay may be shortened, from 0 (exact) to 1, so that jobs that failed together do
-    not all come back together.
+    Example:
+        >>> store = octostore.connect("memory:", retry=octostore.RetryPolicy(base_ms=500, cap_ms=60_000))
     """
 
     base_ms: int = 2_000
+    """The delay after the first failure."""
     factor: float = 2.0
+    """How much longer each further delay is."""
     cap_ms: int = 900_000
+    """The longest delay."""
     jitter: float = 0.25
+    """The share by which a delay may be shortened, 0 to 1, so that jobs that failed together do not return together."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.base_ms <= self.cap_ms <= RETRY_AFTER_MAX_MS:

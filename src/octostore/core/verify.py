@@ -29,6 +29,7 @@ class Verification(Reply, frozen=True):
 
     @property
     def is_sound(self) -> bool:
+        """Whether no problem was found."""
         return not self.problems
 
 

@@ -1,7 +1,7 @@
-"""What a guarded resource answers instead of letting a write in.
+"""Why a guarded resource refused a write.
 
 OctoStoreError
-├── StaleToken   a newer claim was here; nothing was written      .key .token .current
+├── StaleToken   a newer claim has written; nothing was written   .key .token .current
 └── MissingRow   there is no row to write; nothing was written    .table .key
 """
 
@@ -15,15 +15,15 @@ TOKEN_MAX = 2**63 - 1
 
 
 class StaleToken(OctoStoreError):
-    """A late write was refused. `current` is the newest token that this resource has seen for `key`.
+    """A late write was refused: `current`, the newest token seen for `key`, is higher than `token`.
 
-    If `current` equals `token`, the claim was to write once (`once=True`), and has.
+    With `once=True` they may be equal: the claim has already written.
     """
 
     code = "stale_token"
 
     def __init__(self, key: object, token: int, current: int) -> None:
-        why = "has been used here already" if current == token else f"is stale: {current} has been here"
+        why = "has already been used" if current == token else f"is stale: {current} has been seen"
         super().__init__(f"token {token} {why} ({key!r})")
         self.key = key
         self.token = token
@@ -31,7 +31,7 @@ class StaleToken(OctoStoreError):
 
 
 class MissingRow(OctoStoreError):
-    """There was no row with this key to write to."""
+    """There is no row with this key to write to."""
 
     code = "missing_row"
 
@@ -42,5 +42,5 @@ class MissingRow(OctoStoreError):
 
 
 def check_token(token: int) -> None:
-    """Raise `InvalidInput` for what no claim can have. A reply that is no claim has None, and compares with nothing."""
+    """Raise `InvalidInput` for a token that no claim can have, including the None of a reply that is not `claimed`."""
     check_whole("token", token, 1, TOKEN_MAX)

@@ -12,15 +12,27 @@ MAX_KEYS_DEFAULT = 100_000
 
 
 class FenceGuard:
-    """Refuses tokens older than the newest one seen for the same key. Safe to use from many threads.
+    """Refuse tokens older than the newest one seen for the same key. Safe to use from many threads.
 
-    For a resource that lives in one process and has one guard: a cache, a device, a file that only a server writes. It
-    starts with no memory, so what outlives the process has to keep its own fence (see `fenced_update`).
+    For a resource that lives in one process and has one guard: a cache, a device, a file that only one server writes.
+    It starts empty, so a resource that outlives the process must keep its own fence (see `fenced_update`).
 
-    Tokens of different keys should come from one store, where each is higher than all before it, because the guard
-    remembers at most `max_keys` keys, and forgets the one that was unused for longest. A key that it does not remember
-    counts as last seen with the highest token ever forgotten. So a stale token is refused however much was forgotten.
-    The price: the live owner of such a key is refused, too, if its claim is older than one that was forgotten.
+    The tokens of all keys should come from one store, because the guard remembers at most `max_keys` keys and forgets
+    the least recently used one. A forgotten key counts as seen with the highest token ever forgotten, so a stale token
+    is always refused. The price: the live owner of a forgotten key is refused, too, if its claim is older than that.
+
+    Args:
+        max_keys: How many keys to remember.
+
+    Raises:
+        InvalidInput: `max_keys` is below 1.
+
+    Example:
+        >>> guard = octostore.fencing.FenceGuard()
+        >>> guard.check("cache", 7)
+        >>> guard.check("cache", 6)
+        Traceback (most recent call last):
+        octostore.fencing.errors.StaleToken: token 6 is stale: 7 has been seen ('cache')
     """
 
     def __init__(self, max_keys: int = MAX_KEYS_DEFAULT) -> None:
@@ -33,20 +45,49 @@ class FenceGuard:
         self._newest_forgotten = 0
 
     def check(self, key: Hashable, token: int) -> None:
-        """Remember `token`, or raise `StaleToken` if a higher one was seen for `key`. The same one passes again.
+        """Remember a token, unless a higher one was seen. The same token passes again.
 
-        What is written after this can be overtaken by a newer claim in between; `entering` cannot.
+        A newer claim can still write between this check and your write; `entering` excludes that.
+
+        Args:
+            key: What you are about to write.
+            token: The fencing token of your claim.
+
+        Raises:
+            StaleToken: A higher token was seen for this key.
+            InvalidInput: No claim has such a token.
+
+        Example:
+            >>> guard = octostore.fencing.FenceGuard()
+            >>> with store.hold("rebuild-cache") as claim:
+            ...     guard.check("cache", claim.fencing_token)
         """
         with self.entering(key, token):
             pass
 
     @contextmanager
     def entering(self, key: Hashable, token: int) -> Iterator[None]:
-        """`check`, and the block, as one step: nobody else gets past this key until the block ends.
+        """Check a token and run the block as one step: no one else passes this key until the block ends.
 
-        A newer claim waits for the block of an older one, however long that takes. The token stays seen when the block
-        raises. A thread can enter a key again while it is inside. Tasks of one event loop share a thread, so do not
-        `await` in the block.
+        A newer claim waits for the block of an older one, however long it takes. The token stays seen if the block
+        raises. A thread can enter the same key again inside the block. Tasks of one event loop share a thread, so do
+        not `await` in it.
+
+        Args:
+            key: What you are about to write.
+            token: The fencing token of your claim.
+
+        Returns:
+            A context manager.
+
+        Raises:
+            StaleToken: A higher token was seen for this key.
+            InvalidInput: No claim has such a token.
+
+        Example:
+            >>> guard, cache = octostore.fencing.FenceGuard(), {}
+            >>> with store.hold("rebuild-cache") as claim, guard.entering("cache", claim.fencing_token):
+            ...     cache["built"] = True
         """
         check_token(token)
         with self._alone_at(key):
@@ -80,7 +121,7 @@ class FenceGuard:
 
 
 class _Door:
-    """The lock of a key, for as long as a thread holds it or waits for it."""
+    """The lock of a key, while a thread holds it or waits for it."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()

@@ -1,4 +1,4 @@
-"""The SQL of a fenced update: text and parameters, run by whoever has a connection."""
+"""The SQL of a fenced update: text and parameters, for any connection."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -22,16 +22,30 @@ _WORD = re.compile(r"\w+")
 
 
 class Statement(NamedTuple):
+    """SQL and its parameters, to pass to a driver's `execute`.
+
+    Example:
+        >>> octostore.fencing.Statement("SELECT ?", [1]).sql
+        'SELECT ?'
+    """
+
     sql: str
     parameters: list[object] | dict[str, object]
 
 
 @dataclass(frozen=True)
 class FencedUpdate:
-    """A guarded write, ready to run.
+    """A guarded write, ready to run with any driver.
 
-    Run `write`. If it returns rows, they were written. If not, nothing was: run `look`, and `refusal` of its rows is
-    the exception that says why.
+    Run `write`. If it returns rows, they were written. If not, nothing was: run `look`, and pass its rows to `refusal`
+    for the exception that says why.
+
+    Example:
+        >>> update = octostore.fencing.build_fenced_update(
+        ...     "accounts", key={"id": 7}, values={"balance": 12}, token=41, paramstyle="qmark"
+        ... )
+        >>> update.look.sql
+        'SELECT guarded."fence" FROM "accounts" AS guarded WHERE guarded."id" = ?'
     """
 
     table: str
@@ -42,11 +56,22 @@ class FencedUpdate:
     look: Statement
 
     def refusal(self, found: Sequence[Any]) -> StaleToken | MissingRow:
-        """Tell stale from missing by what `look` found, now that `write` has written nothing.
+        """Tell a stale token from a missing row, after `write` has written nothing.
 
-        The row may have changed between the two. That is harmless, as the write is over and refused; it can only make
-        the reason that of a moment later: a row deleted since is missing, and the fence of one written again is higher.
-        A row that `look` finds open to this token came since, or the database hides it from writes: missing, too.
+        The row may have changed in between. That is harmless, because the write was refused; only the reason may be
+        that of a moment later. A row that `look` finds open to this token was added since, or the database hides it
+        from writes: it counts as missing.
+
+        Args:
+            found: The rows that `look` returned.
+
+        Returns:
+            The exception to raise.
+
+        Example:
+            >>> update = octostore.fencing.build_fenced_update("accounts", key={"id": 7}, token=41, paramstyle="qmark")
+            >>> str(update.refusal([(42,)]))
+            "token 41 is stale: 42 has been seen ({'id': 7})"
         """
         current = _only_column(found[0]) if found else None
         if current is not None and (current > self.token or (self.once and current == self.token)):
@@ -64,10 +89,28 @@ def build_fenced_update(
     once: bool = False,
     paramstyle: ParamStyle,
 ) -> FencedUpdate:
-    """The statements that `fenced_update` runs, for drivers it does not know. Its arguments mean the same there.
+    """Build the statements that `fenced_update` runs, for drivers it does not know.
 
-    Raises `InvalidInput` for a name that is not made of letters, digits and `_` alone, for an empty `key` or None in
-    it, and for a `fence` that is among `key` or `values`.
+    Args:
+        table: See `fenced_update`, here and for the other arguments.
+        key: The columns that identify the row, with their values.
+        values: The columns to write. Without them only the fence is raised.
+        token: The fencing token of your claim.
+        fence: The column for the fencing token.
+        once: Let each claim write at most once.
+        paramstyle: How the driver writes parameters.
+
+    Returns:
+        The statements.
+
+    Raises:
+        InvalidInput: A name has other characters than letters, digits and `_`; `key` is empty or has None in it; or
+            `fence` is among `key` or `values`.
+
+    Example:
+        >>> update = octostore.fencing.build_fenced_update("accounts", key={"id": 7}, token=41, paramstyle="named")
+        >>> update.write.parameters
+        {'p1': 41, 'p2': 7, 'p3': 41}
     """
     values = values or {}
     _check(key, values, fence)
@@ -83,7 +126,7 @@ def build_fenced_update(
 
 
 class _Parameters:
-    """Hands out a placeholder for each value. Values never become text of the statement."""
+    """Returns a placeholder for each value. Values never become part of the SQL."""
 
     def __init__(self, style: ParamStyle) -> None:
         if style not in _PLACEHOLDERS:
@@ -139,7 +182,7 @@ def _table(name: str) -> str:
 
 
 def _column(name: str) -> str:
-    # Never alone: SQLite takes a quoted name that is no column for a text, so that a misspelt one matches every row.
+    # Always qualified: SQLite takes a quoted name that is not a column for text, so a typo would match every row.
     return f"guarded.{_quoted(name)}"
 
 
@@ -163,7 +206,7 @@ def _check(key: Mapping[str, object], values: Mapping[str, object], fence: str) 
 
 
 def _only_column(row: Any) -> Any:
-    """The value of a one-column row, in whatever shape the connection was told to give rows."""
+    """The value of a one-column row, whatever the connection's row type."""
     if isinstance(row, Mapping):
         return next(iter(row.values()))
     return row if row is None or isinstance(row, int) else row[0]

@@ -10,10 +10,28 @@ _STYLE_OF_DRIVER: dict[str, ParamStyle] = {"sqlite3": "qmark", "apsw": "qmark", 
 
 
 class Connection(Protocol):
-    """What can run a statement: a connection or a cursor."""
+    """A connection or a cursor.
+
+    Example:
+        >>> import sqlite3
+        >>> connection: octostore.fencing.Connection = sqlite3.connect(":memory:")
+    """
 
     def execute(self, sql: Any, parameters: Any, /) -> Any:
-        """Run it, and return what has `fetchall()`."""
+        """Run a statement.
+
+        Args:
+            sql: Its text.
+            parameters: Its parameters, in the driver's style.
+
+        Returns:
+            Something that has `fetchall()`.
+
+        Example:
+            >>> import sqlite3
+            >>> sqlite3.connect(":memory:").execute("SELECT ?", [1]).fetchall()
+            [(1,)]
+        """
 
 
 def fenced_update(
@@ -27,23 +45,36 @@ def fenced_update(
     once: bool = False,
     paramstyle: ParamStyle | None = None,
 ) -> None:
-    """Write `values` into the row that `key` names, unless a newer claim has written there.
+    """Write to a row, unless a newer claim has written there. It runs in your transaction and does not commit.
 
-    Returns when the row is written, and `token` with it, into the column `fence`. Raises `StaleToken` with the fence
-    as it stands, or `MissingRow`; then nothing was written. Without `values` it only raises the fence. An owner does
-    that before it reads what it will write back: otherwise an older claim can still write in between, and be undone.
+    The row accepts tokens that are not lower than its fence, so an owner can write many times under one claim, and
+    repeat a write whose reply was lost. An owner that reads before it writes first calls this without `values` to
+    raise the fence: otherwise an older claim could still write in between.
 
-    The row passes tokens that are not lower than its fence, so an owner can write many times under one claim, and
-    repeat a write whose answer was lost. With `once` they must be higher: each claim writes at most once, and a repeat
-    is `StaleToken`, too. NULL in `fence` means that nobody has written yet.
+    Args:
+        connection: A connection or cursor of `sqlite3`, `apsw` (SQLite 3.35 or later) or psycopg 3. For others pass
+            their `paramstyle`, or use `build_fenced_update`.
+        table: The table, or `schema.table`. Names are quoted, so PostgreSQL respects their case.
+        key: The columns that identify the row, with their values. They must be unique in the table.
+        values: The columns to write. Without them only the fence is raised.
+        token: The fencing token of your claim.
+        fence: The column for the fencing token: BIGINT in PostgreSQL, INTEGER in SQLite. NULL means not written yet.
+        once: Let each claim write at most once; a repeat raises `StaleToken`.
+        paramstyle: How the driver writes parameters, if it is not one of these three.
 
-    `connection` is a connection or cursor of `sqlite3`, `apsw` (SQLite 3.35 or later) or psycopg 3. For others say
-    their `paramstyle`, or use `build_fenced_update`. It runs in the caller's transaction, and does not commit.
+    Raises:
+        StaleToken: A newer claim has written; nothing was written now.
+        MissingRow: There is no such row.
+        InvalidInput: An argument is malformed; nothing was run. See `build_fenced_update`.
 
-    `table` may be `schema.table`. Names are quoted, so PostgreSQL takes their case as it is written. `key` has to be
-    unique in the table. `fence` has to be an integer column: BIGINT in PostgreSQL, INTEGER in SQLite.
-
-    Raises `InvalidInput`, before anything runs, where `build_fenced_update` does.
+    Example:
+        >>> import sqlite3
+        >>> from octostore.fencing import fenced_update
+        >>> db = sqlite3.connect(":memory:")
+        >>> _ = db.execute("CREATE TABLE accounts (id INTEGER PRIMARY KEY, balance INTEGER, fence INTEGER)")
+        >>> _ = db.execute("INSERT INTO accounts VALUES (7, 0, NULL)")
+        >>> with store.hold("account-7") as claim, db:
+        ...     fenced_update(db, "accounts", key={"id": 7}, values={"balance": 12}, token=claim.fencing_token)
     """
     update = build_fenced_update(
         table,
@@ -64,7 +95,7 @@ def _run(connection: Connection, statement: Statement) -> list[Any]:
 
 
 def _style_of(connection: object) -> ParamStyle:
-    # By name, so that no driver has to be installed; and by all base classes, because connections get subclassed.
+    # By name, so that no driver has to be installed; by all base classes, because connections get subclassed.
     for kind in type(connection).__mro__:
         style = _STYLE_OF_DRIVER.get(kind.__module__.partition(".")[0])
         if style is not None:

@@ -5,12 +5,9 @@ TRACEPARENT, a W3C trace context in the environment, is stored with the job.
 
 import argparse
 import os
-from datetime import datetime, timedelta
 
-from octostore.cli import words
 from octostore.cli.options import integer, json_value, moment, seconds
 from octostore.cli.subcommands import Arguments, Context
-from octostore.core.errors import InvalidInput
 from octostore.core.limits import MAX_ATTEMPTS_DEFAULT, PRIORITY_DEFAULT
 from octostore.core.traceparent import traceparent_from
 
@@ -52,9 +49,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: Arguments, context: Context) -> None:
-    run_at = arguments.run_at
-    if arguments.delay is not None:
-        run_at = _after(arguments.delay)
     with context.address.open() as store:
         reply = store.enqueue(
             arguments.kind,
@@ -62,7 +56,8 @@ def run(arguments: Arguments, context: Context) -> None:
             job_id=arguments.job_id,
             queue=arguments.queue,
             priority=arguments.priority,
-            run_at=run_at,
+            run_at=arguments.run_at,
+            delay=arguments.delay,
             max_attempts=arguments.max_attempts,
             traceparent=traceparent_from(os.environ.get("TRACEPARENT")),
         )
@@ -70,10 +65,3 @@ def run(arguments: Arguments, context: Context) -> None:
     if not reply.created:
         said = f"{reply.job_id} was already enqueued and is {reply.status}; nothing changed"
     context.console.print_result(reply, said)
-
-
-def _after(delay: float) -> datetime:
-    try:
-        return words.now() + timedelta(seconds=delay)
-    except OverflowError:
-        raise InvalidInput("run_at", "would be after the year 9999") from None

@@ -1,4 +1,4 @@
-"""A server as a port, for asyncio. Needs aiohttp, which the extra `async` brings."""
+"""A port to a server, for asyncio. Needs aiohttp, from the extra `async`."""
 
 import asyncio
 import time
@@ -42,25 +42,25 @@ from octostore.wire.deadline import deadline_header
 
 IDLE_SECONDS = 60
 LARGE_BYTES = 2**20
-"""From here on aiohttp wants to read what it sends by itself, in parts."""
+"""A larger body must be a stream for aiohttp, which sends it in parts."""
 UNDO_SECONDS = 1.0
-"""How long closing may take for what was cancelled, and is to be given back."""
+"""How long closing waits until the claims of cancelled calls are undone."""
 
 
 class AsyncHttpPort:
-    """Made, used and closed in one event loop."""
+    """Create, use and close it in one event loop."""
 
     def __init__(self, server_url: ServerUrl, token: str) -> None:
         self.blocking = HttpPort(server_url, token)
         self._origin = server_url.origin
         self._base = server_url.origin + server_url.base_path
         self._session = aiohttp.ClientSession(
-            # As many connections as there are calls: a claim that waits must not keep a heartbeat from being sent.
+            # One connection per call: a waiting claim must not delay a heartbeat.
             connector=_Connector(server_url),
             headers={
                 "Authorization": f"Bearer {token}",
                 "User-Agent": "octostore-python",
-                "Accept-Encoding": "identity",  # or a proxy might compress what is not decompressed here
+                "Accept-Encoding": "identity",  # a proxy might compress, and nothing here decompresses
             },
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
@@ -114,7 +114,7 @@ class AsyncHttpPort:
         if self._undoing:
             await asyncio.wait(self._undoing, timeout=UNDO_SECONDS)
         for stream in self._streams:
-            stream.close()  # the session would let go of them, and leave their readers waiting for ever
+            stream.close()  # the session would not wake their readers
         await self._session.close()
         await in_thread(self.blocking.close)
 
@@ -129,9 +129,9 @@ class AsyncHttpPort:
             return refusal
 
     async def _finish_even_if_cancelled(self, command: Command[Any] | Batch) -> Any:
-        """Also when the caller is cancelled: a claim that was sent is made, and then has to be given back.
+        """Undo the claim if the caller is cancelled: once sent, it is made.
 
-        A claim that waits needs none of this: the server sees that its connection is closed.
+        A claim that waits needs none of this: the server sees that the connection was closed.
         """
         asked = asyncio.create_task(self._retry(command))
         try:
@@ -158,7 +158,7 @@ class AsyncHttpPort:
                 await self._retry(Batch(undos) if len(undos) > 1 else undos[0])
 
     async def _retry(self, asked: Command[Any] | Question[Any] | Batch, wait_until: float = 0) -> Any:
-        """Repeated until there is an answer, or it is time to give up; of a wait, what is left of it."""
+        """Repeat until there is a response or time is up. A repeated wait only lasts for the rest of it."""
         budget = RetryBudget(GIVE_UP_SECONDS, time_left(wait_until))
         self._check_open()
         numbers = self.blocking.numbers  # which a fork replaces
@@ -191,7 +191,7 @@ class AsyncHttpPort:
         return read_response(call, self._origin, status, body, retry_after)
 
     async def _stream(self, question: ListEvents) -> AsyncGenerator[Event | None, None]:
-        """None is a sign of life. Goes on until the server ends it or the connection breaks: `TryAgain` in any case."""
+        """None is a keep-alive. Raises `TryAgain` when the server ends it or the connection breaks."""
         frames = FrameReader()
         try:
             call = call_of(question)
@@ -265,7 +265,7 @@ class _Broken(aiohttp.ClientError):
 
 
 async def _send_once(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """Without this, aiohttp itself sends a DELETE again when its connection breaks, and nothing else can stop it."""
+    """Without this, aiohttp repeats a DELETE when its connection breaks, and has no option against it."""
     try:
         return await send(request)
     except aiohttp.ClientConnectorError:

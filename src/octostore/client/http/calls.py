@@ -1,4 +1,4 @@
-"""Commands and questions as HTTP calls, and the answers as replies."""
+"""Commands and questions as HTTP calls, and responses as replies."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -71,7 +71,7 @@ def _reader(kind: Any) -> Callable[[bytes], Any]:
 
 def _read_closed(session_id: str, nothing: bytes) -> ClosedReply:
     if nothing not in {b"", b"null"}:
-        raise ValueError("this is no answer of ours")
+        raise ValueError("not a response of an OctoStore server")
     return ClosedReply(session_id=session_id)
 
 

@@ -1,4 +1,4 @@
-"""One connection to a server, and as much of HTTP/1.1 as it takes: one request after the other."""
+"""One connection to a server, and as much of HTTP/1.1 as it needs: one request after another."""
 
 import re
 import select
@@ -8,7 +8,7 @@ from functools import partial
 
 PART_BYTES = MAX_HEAD_BYTES = 2**16
 EARLY = range(100, 200)
-"""Answers before the answer."""
+"""Informational responses, before the real one."""
 SHORTEST_SECONDS = 0.001
 """A timeout of 0 would not wait at all."""
 WITHOUT_BODY = {204, 304}
@@ -18,7 +18,7 @@ _HEADER = re.compile(r"\r\n([^:\r\n]+):[ \t]*([^\r\n]*)")
 
 
 class Connection:
-    """Raises `OSError` where there is no answer, and has to be closed then."""
+    """Raises `OSError` if there is no response; close it then."""
 
     def __init__(self, connected: socket.socket) -> None:
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -29,7 +29,7 @@ class Connection:
         self._came = b""
 
     def ask(self, request: bytes, seconds: float) -> "Response":
-        """`seconds` is how long there may be silence, also in the middle of the answer."""
+        """`seconds` is how long the server may be silent, even in the middle of a response."""
         if self.socket.gettimeout() != seconds:
             self.socket.settimeout(seconds)
         self.socket.sendall(request)
@@ -38,39 +38,39 @@ class Connection:
         return response
 
     def has_ended(self) -> bool:
-        """Whether the server has closed it while it was idle: then there is something to read, namely the end."""
+        """Whether the server closed it while it was idle: then there is something to read, the end."""
         return bool(self._came or self._poll.poll(0))
 
     def read_until(self, end: bytes) -> str:
-        """Without the difference between upper and lower case, which nothing that we look at makes."""
+        """In lower case: nothing that is read this way is case-sensitive."""
         while end not in self._came:
             part = self.socket.recv(PART_BYTES)
             if not part or len(self._came) > MAX_HEAD_BYTES:
-                raise ConnectionError("its answer breaks off, or has no end")
+                raise ConnectionError("its response is incomplete or too long")
             self._came += part
         text, _, self._came = self._came.partition(end)
         return text.decode("latin-1").lower()
 
     def read_part(self, most: int) -> bytes:
-        """Nothing at the end of the connection."""
+        """Empty at the end of the connection."""
         came = self._came or self.socket.recv(PART_BYTES)
         self._came = came[most:]
         return came[:most]
 
 
 class Response:
-    """An answer, of which the head has come."""
+    """A response whose head has been read."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         head = connection.read_until(b"\r\n\r\n")
         start = _STATUS.match(head)
         if start is None:
-            raise ConnectionError("its answer is not HTTP")
+            raise ConnectionError("its response is not HTTP")
         self.status = int(start[2])
         self.headers: dict[str, str] = dict(_HEADER.findall(head))
         self.is_last = start[1] == "0" or "close" in self.headers.get("connection", "")
-        """Whether the connection ends with it. Known once it has been read."""
+        """Whether the connection ends with it. Known once the body has been read."""
 
     def limit_silence(self, seconds: float) -> None:
         """How long the next part of the body may take."""
@@ -80,7 +80,7 @@ class Response:
         return b"".join(self.parts())
 
     def parts(self) -> Iterator[bytes]:
-        """The body, as it comes."""
+        """The body, as it arrives."""
         if self.status in WITHOUT_BODY:
             return
         if "chunked" in self.headers.get("transfer-encoding", ""):
@@ -88,7 +88,7 @@ class Response:
                 yield from self._sized(size)
                 self._connection.read_until(b"\r\n")
             while self._connection.read_until(b"\r\n"):
-                pass  # headers that come behind it
+                pass  # trailers
         elif "content-length" in self.headers:
             yield from self._sized(_number(self.headers["content-length"], 10))
         else:
@@ -99,7 +99,7 @@ class Response:
         while left > 0:
             part = self._connection.read_part(left)
             if not part:
-                raise ConnectionError("its answer breaks off")
+                raise ConnectionError("its response is incomplete")
             left -= len(part)
             yield part
 
@@ -108,4 +108,4 @@ def _number(text: str, base: int) -> int:
     try:
         return int(text, base)
     except ValueError:
-        raise ConnectionError("its answer has no length") from None
+        raise ConnectionError("its response has no valid length") from None

@@ -1,4 +1,4 @@
-"""Connections to one server, kept open and shared by all threads, one user each at a time."""
+"""Connections to one server, kept open and shared by all threads, one call each at a time."""
 
 import os
 import socket
@@ -17,7 +17,7 @@ from octostore.client.http.server_url import ServerUrl
 from octostore.wire.deadline import deadline_header
 
 IDLE_SECONDS = 60
-"""After this a connection is not used again: the server closes it after 75."""
+"""After this a connection is not reused: the server closes it after 75 seconds."""
 MAX_IDLE = 32
 
 
@@ -26,15 +26,15 @@ class Connections:
         self.server_url = server_url
         self._headers = (
             f"Host: {server_url.address}\r\nAuthorization: Bearer {token}\r\nUser-Agent: octostore-python\r\n"
-            "Accept-Encoding: identity\r\n"  # or a proxy might compress what is not decompressed here
+            "Accept-Encoding: identity\r\n"  # a proxy might compress, and nothing here decompresses
         )
-        # Only then, because it takes long to import.
+        # Only if needed, because ssl is slow to import.
         self._tls = import_module("ssl").create_default_context() if server_url.is_secure else None
         self._lock = threading.Lock()
         self._idle: list[Connection] = []
         self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
         self._waiting: set[socket.socket] = set()
-        """Those on which an answer may be long in coming."""
+        """Sockets whose response may take long."""
         self._is_closed = False
         weakref.finalize(self, _close_all, self._idle)
 
@@ -48,7 +48,7 @@ class Connections:
         headers: dict[str, str] | None = None,
         is_waiting: bool = False,
     ) -> tuple[Response, bytes]:
-        """Raises `TryAgain` where there is no answer within `seconds`; with `is_waiting`, also when this is closed."""
+        """Raises `TryAgain` if there is no response within `seconds`, or if `is_waiting` and this is closed."""
         request = self._request(method, path, deadline_header(seconds) | (headers or {}), body or b"")
         connection = self._take()
         try:
@@ -58,22 +58,22 @@ class Connections:
             answer = response.read()
         except BaseException as error:  # noqa: BLE001  # raised again
             raise self._failure(connection, error, seconds) from None
-        self._let_go(connection, is_usable=not response.is_last)
+        self._put_back(connection, is_usable=not response.is_last)
         return response, answer
 
     @contextmanager
     def stream(self, path: str, headers: dict[str, str], seconds: float) -> Iterator[Response]:
-        """An answer that goes on; `seconds` is how long it may be silent. Raises `TryAgain` where it breaks off."""
+        """An endless response; `seconds` is how long it may be silent. Raises `TryAgain` when it breaks off."""
         connection = self._take()
         try:
             self._cut_when_closed(connection)
             yield connection.ask(self._request("GET", path, headers), seconds)
         except BaseException as error:  # noqa: BLE001  # raised again
             raise self._failure(connection, error, seconds) from None
-        self._let_go(connection, is_usable=False)
+        self._put_back(connection, is_usable=False)
 
     def close(self) -> None:
-        """What waits is cut off; what will be answered soon is not."""
+        """Cut off calls that wait. Calls that will get a response soon may finish."""
         with self._lock:
             self._is_closed = True
             _close_all(self._idle)
@@ -82,10 +82,10 @@ class Connections:
                     waiting.shutdown(socket.SHUT_RDWR)
 
     def reset_after_fork(self) -> None:
-        """In the child of a fork: all connections are its parent's, in whatever thread they are in use there.
+        """In a forked child: all connections are the parent's, and may be in use there.
 
-        They are closed here, or the server would not notice when the parent has gone. Whatever else belongs to them
-        may be in the hands of a thread that is not here to let go of it.
+        Close the child's copies, or the server would not notice when the parent is gone. Touch nothing else: its locks
+        may be held by a thread that does not exist here.
         """
         for one in list(self._sockets):
             descriptor = one.detach()
@@ -98,12 +98,12 @@ class Connections:
     def _request(self, method: str, path: str, headers: dict[str, str], body: bytes = b"") -> bytes:
         more = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         line = f"{method} {self.server_url.base_path}{path} HTTP/1.1\r\n"
-        # In one piece: a server that gets the head first begins with that, and is woken twice.
+        # In one piece: a server that gets the head first is woken twice.
         return f"{line}{self._headers}{more}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
     def _failure(self, connection: Connection, error: BaseException, seconds: float) -> BaseException:
-        # Also when the caller is interrupted: what comes later on it would be taken for the next answer.
-        self._let_go(connection, is_usable=False)
+        # Also if the caller was interrupted: a late response would be taken for the next one's.
+        self._put_back(connection, is_usable=False)
         if isinstance(error, TimeoutError):
             return timed_out(self.server_url.origin, seconds)
         return connection_failed(self.server_url.origin, error) if isinstance(error, OSError) else error
@@ -139,7 +139,7 @@ class Connections:
             connected = self._tls.wrap_socket(connected, server_hostname=self.server_url.host)
         return connected
 
-    def _let_go(self, connection: Connection, *, is_usable: bool) -> None:
+    def _put_back(self, connection: Connection, *, is_usable: bool) -> None:
         connection.idle_since = time.monotonic()
         with self._lock:
             self._waiting.discard(connection.socket)

@@ -1,4 +1,4 @@
-"""Whose process listens on an address of this machine, where the system tells."""
+"""Whose process listens on an address of this machine, if the system says."""
 
 import sys
 from contextlib import suppress
@@ -14,9 +14,9 @@ ROOT = 0
 
 
 def check_listener(server: ServerUrl) -> None:
-    """Before a token that was found is sent: somebody else may listen where the server was. Call it once connected.
+    """Check whose server this is before sending a token that was found: another user's may have taken the address.
 
-    Raises `Unreachable`; and `ConnectionError` where nobody listens any more, so that nobody can tell.
+    Call it once connected. Raises `Unreachable`, or `ConnectionError` if nothing listens there any more.
     """
     if server.left_by is None:
         return
@@ -24,7 +24,7 @@ def check_listener(server: ServerUrl) -> None:
     if users is None:
         return
     if not users:
-        raise ConnectionAbortedError("nobody listens there any more")
+        raise ConnectionAbortedError("nothing listens there any more")
     others = users - {server.left_by, ROOT}
     if others:
         raise Unreachable(
@@ -36,11 +36,11 @@ def check_listener(server: ServerUrl) -> None:
 
 
 def listening_users(host: str, port: int) -> set[int] | None:
-    """The ids of those who get connections to this address; None where the system does not tell."""
+    """The ids of the users whose processes accept connections here; None if the system does not say."""
     listeners = _listeners(port)
     if listeners is None:
         return None
-    # The closest one gets them.
+    # The most specific address gets them.
     closest = [host, "::"] if ":" in host else [host, f"::ffff:{host}", "0.0.0.0", "::"]  # noqa: S104
     return next((listeners[place] for place in map(_as_listed, closest) if place in listeners), set())
 
@@ -54,7 +54,7 @@ def _listeners(port: int) -> dict[str, set[int]] | None:
             for line in lines:
                 _, local, _, state, _, _, _, user, *_ = line.split()
                 if state != LISTENING:
-                    break  # those who listen come first, and the others may be many
+                    break  # listening sockets come first, and the others may be many
                 address, _, at = local.partition(":")
                 if int(at, 16) == port:
                     found.setdefault(address, set()).add(int(user))
@@ -62,7 +62,7 @@ def _listeners(port: int) -> dict[str, set[int]] | None:
 
 
 def _as_listed(address: str) -> str:
-    """In words of four bytes, each as a number of this machine."""
+    """In words of four bytes, in this machine's byte order."""
     packed = ip_address(address).packed
     words = (packed[start : start + 4] for start in range(0, len(packed), 4))
     return "".join(f"{int.from_bytes(word, sys.byteorder):08X}" for word in words)

@@ -12,14 +12,14 @@ from octostore.stores.ids import new_request_id
 
 LEASES_KEPT = 10_000
 WRITERS = 2**20
-"""Each number is a count, and who counts. Seconds since 1970, where counting begins, leave room for so many."""
+"""A number is a count and a writer. Counts start at seconds since 1970, which leaves room for this many writers."""
 
 _Numbered: TypeAlias = CheckpointJob | HeartbeatJob | SaveSession
 _Key: TypeAlias = tuple[type[_Numbered], str]
 
 
 class Numbers:
-    """The last number that this process gave, by kind of write and lease."""
+    """The last number that this process used, by kind of write and lease."""
 
     def __init__(self) -> None:
         self._given: OrderedDict[_Key, int] = OrderedDict()
@@ -27,17 +27,17 @@ class Numbers:
         self._writer = int(new_request_id(), 16) % WRITERS
 
     def number(self, asked: Any) -> Any:
-        """`asked` with its number, if it is a write that must not come late."""
+        """Add a number to a write that must not be applied late."""
         if not isinstance(asked, _Numbered) or asked.number is not None or asked.lease_id is None:
             return asked
         if isinstance(asked, HeartbeatJob) and (asked.ttl, asked.note, asked.percent) == (None, None, None):
-            return asked  # it only says that somebody is alive
+            return asked  # it only proves that the owner is alive
         return self._next(asked)
 
     def overtaken(self, asked: Any, reply: Any) -> Any | None:
-        """`asked` with another number, if it was taken for older than a write that is not of this process.
+        """Return the write with a higher number if another process's newer write had kept it from being applied.
 
-        It may have got the lease from another one. Where the newer write is its own, the older has no more to say.
+        That process may have had the lease before. If the newer write is our own, the older one is obsolete.
         """
         newest = getattr(reply, "number", None)
         if not isinstance(asked, _Numbered) or asked.number is None or newest is None or newest <= asked.number:
@@ -52,8 +52,8 @@ class Numbers:
         key = _key(asked)
         with self._lock:
             last = self._given.pop(key) if key in self._given else int(time.time()) * WRITERS
-            # Never the number of another writer with the same lease: it would be taken for a repeat of that one's
-            # write, and acknowledged without being saved. And the later a writer begins, the higher its numbers.
+            # Never the number of another writer with the same lease: it would count as a repeat of that write, and be
+            # acknowledged without being saved. And the later a writer starts, the higher its numbers.
             self._given[key] = number = (last // WRITERS + 1) * WRITERS + self._writer
             while len(self._given) > LEASES_KEPT:
                 self._given.popitem(last=False)

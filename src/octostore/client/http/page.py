@@ -1,4 +1,4 @@
-"""The live page of a server, for those who open it from a terminal."""
+"""Opening a server's live page from a terminal."""
 
 from contextlib import closing, suppress
 from datetime import datetime
@@ -22,7 +22,7 @@ NOT_FOUND = 404
 
 
 class PageLink(SecretFree, msgspec.Struct, frozen=True, kw_only=True):
-    """`link` opens `page`, logged in: once, and until `expires_at`."""
+    """`link` opens `page` logged in, once, until `expires_at`."""
 
     page: str
     link: str
@@ -30,7 +30,7 @@ class PageLink(SecretFree, msgspec.Struct, frozen=True, kw_only=True):
 
 
 def serving(store_id: str) -> list[tuple[ServerUrl, str]]:
-    """Where servers of this user serve this store on this machine, the last one first, with the tokens they left."""
+    """Find this user's servers for this store on this machine, newest first, with the tokens they left."""
     found = [
         (server_url, token) for server_url, token in left_servers(store_id) if _serves(server_url, token, store_id)
     ]
@@ -50,7 +50,7 @@ def no_server() -> Unreachable:
 
 
 def make_link(server_url: ServerUrl, token: str) -> PageLink:
-    """Asks once: somebody sits there and waits for a browser."""
+    """Asks once, without retries: a person is waiting."""
     with closing(Connections(server_url, token)) as connections:
         page = server_url.origin + _ask(connections, "GET", "/", About).page
         link = _ask(connections, "POST", "/auth/link", LoginLink)

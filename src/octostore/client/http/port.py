@@ -1,4 +1,4 @@
-"""A server as a port, for threads."""
+"""A port to a server, for threads."""
 
 import math
 import os
@@ -55,7 +55,7 @@ class HttpPort:
         _ports.add(self)
 
     def submit(self, command: Command[R_co]) -> "Future[R_co]":
-        """One attempt, in another thread; whoever asks repeats it if need be."""
+        """Make one attempt, in another thread. The caller repeats it if necessary."""
         call = call_of(command)
         with self._lock:
             self._check_open()
@@ -112,7 +112,7 @@ class HttpPort:
                 self._beating.shutdown(wait=False)
 
     def reset_after_fork(self) -> None:
-        """In the child of a fork: the parent's threads are not here, and what they were about to do is theirs."""
+        """In a forked child: the parent's threads do not exist here, and their calls are the parent's."""
         is_closed = self._is_closed.is_set()
         self._beating = None
         self._lock = threading.Lock()
@@ -129,7 +129,7 @@ class HttpPort:
             raise failed.fault from None
 
     def _retry(self, asked: Command[Any] | Question[Any] | Batch, wait_until: float = 0) -> Any:
-        """Repeated until there is an answer, or it is time to give up; of a wait, what is left of it."""
+        """Repeat until there is a response or time is up. A repeated wait only lasts for the rest of it."""
         budget = RetryBudget(GIVE_UP_SECONDS, time_left(wait_until))
         self._check_open()
         numbered = self.numbers.number(asked)

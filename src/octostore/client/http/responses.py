@@ -1,4 +1,4 @@
-"""What an HTTP answer means: a reply, an error of the store's, or that there is no answer."""
+"""What an HTTP response means: a reply, the store's error, or that there is no reply."""
 
 from typing import Any
 
@@ -13,14 +13,14 @@ from octostore.wire.failures import Failure, error_from_failure
 TOO_FAST = 429
 NOT_TAKEN = {408, 425, TOO_FAST}
 AGAIN = NOT_TAKEN | {500, 502, 503, 504}
-"""The statuses after which the same call may succeed; with one of `NOT_TAKEN` nothing has been done so far."""
+"""The statuses after which the same call may succeed; with one of `NOT_TAKEN` nothing has been done yet."""
 MAX_DIGITS = 9
 
 _read_failure = msgspec.json.Decoder(Failure).decode
 
 
 def read_response(call: HttpCall, where: str, status: int, body: bytes, retry_after: str | None = None) -> Any:
-    """The reply; raises what the store said, or `TryAgain`, or `Unreachable` if this is no OctoStore at all."""
+    """Return the reply. Raises the store's error, `TryAgain`, or `Unreachable` if this is not an OctoStore server."""
     if status in OK:
         try:
             return call.read(body)
@@ -59,26 +59,26 @@ def _again(where: str, status: int, failure: Failure | None, retry_after: str | 
     fault = Unreachable(f"the server at {where} cannot answer: {problem}", reason=reason)
     if fault.is_lasting:
         return fault
-    # Those in between, such as proxies, say it only in the header.
+    # Proxies say it only in the header.
     pause_ms = (failure and failure.retry_after_ms) or _milliseconds(retry_after)
     return TryAgain(fault, pause_ms, was_taken=status not in NOT_TAKEN)
 
 
 def _milliseconds(retry_after: str | None) -> int:
-    """0 where it is no number of seconds; it may be a date."""
+    """0 if it is not a number of seconds; it may be a date."""
     text = retry_after or ""
     return int(text) * 1_000 if text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS else 0
 
 
 def _not_octostore(where: str, status: int) -> Unreachable:
-    problem = f"what answers at {where} is no OctoStore server of a version that this client knows (status {status})"
+    problem = f"{where} is not an OctoStore server, or its version is not supported (status {status})"
     return Unreachable(f"{problem}; check the URL", reason="server")
 
 
 def connection_failed(where: str, error: BaseException, *, was_taken: bool = True) -> TryAgain | Unreachable:
-    """What to raise. A certificate will not be a better one in a moment, so nothing is tried again."""
-    refused = getattr(error, "certificate_error", error)  # aiohttp has it inside an error of its own
-    if hasattr(refused, "verify_message"):  # by which an error of certificates is known, without importing ssl
+    """The exception to raise. A bad certificate stays bad, so that is not retried."""
+    refused = getattr(error, "certificate_error", error)  # aiohttp wraps it
+    if hasattr(refused, "verify_message"):  # only certificate errors have it, and ssl is slow to import
         return _not_trusted(where, refused.verify_message)
     problem = str(error) or type(error).__name__
     fault = Unreachable(f"the server at {where} cannot be reached: {problem}", reason="network")

@@ -1,4 +1,4 @@
-"""Where a server is, and how a client shows that it may use it."""
+"""Where a server is, and the token for it."""
 
 import os
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ TOKEN_VARIABLE = "OCTOSTORE_TOKEN"  # noqa: S105  # a variable's name
 TOKEN_FILE_VARIABLE = "OCTOSTORE_TOKEN_FILE"  # noqa: S105
 CLEAR_TEXT_VARIABLE = "OCTOSTORE_ALLOW_CLEAR_TEXT"
 LEFT_MAX = 20
-"""How many of them are tried: each server that picks its own port leaves one."""
+"""How many left tokens are tried: each server that picks its own port leaves one."""
 LOCALHOST = ("127.0.0.1", "::1")
 
 
@@ -28,11 +28,11 @@ class ServerUrl(NamedTuple):
     port: int
     base_path: str
     left_by: int | None = None
-    """The user who left the token that was found here: it is for a server of theirs, and for nobody else."""
+    """The user who left the token that was found: it is only for that user's servers."""
 
     @property
     def address(self) -> str:
-        """As requests name it."""
+        """For the `Host` header."""
         host = f"[{self.host}]" if ":" in self.host else self.host.encode("idna").decode()
         return host if self.port == (443 if self.is_secure else 80) else f"{host}:{self.port}"
 
@@ -42,7 +42,7 @@ class ServerUrl(NamedTuple):
 
     @property
     def is_local(self) -> bool:
-        """On this machine, where nobody can listen in."""
+        """Whether it is on this machine, where plain HTTP is safe."""
         if self.host == "localhost":
             return True
         try:
@@ -54,7 +54,7 @@ class ServerUrl(NamedTuple):
 def find_server(
     url: str | None, token: str | None, retry: RetryPolicy | None, *, allow_clear_text: bool
 ) -> tuple[ServerUrl, str]:
-    """What `connect()` was given, as where the server is and the token for it."""
+    """Find the server and its token from the arguments of `connect()`."""
     if retry is not None:
         raise InvalidInput("retry", "is decided by the server; clients cannot set it")
     server_url = parse_server_url(url or "", allow_clear_text=allow_clear_text)
@@ -90,7 +90,7 @@ def parse_server_url(url: str, *, allow_clear_text: bool = False) -> ServerUrl:
 
 
 def _can_be_sent(host: str, path: str) -> bool:
-    """Otherwise every call would fail, and not with an error of ours."""
+    """Otherwise every call would fail with an obscure error."""
     try:
         host.encode("idna")
     except UnicodeError:
@@ -99,7 +99,7 @@ def _can_be_sent(host: str, path: str) -> bool:
 
 
 def _given_token(token: str | None) -> str | None:
-    """As given, else from the environment, else from a file that it names."""
+    """The argument, else from the environment, else from the file it names."""
     if token is not None:
         if not isinstance(token, str):
             raise InvalidInput("token", f"must be text, not {type(token).__name__}")
@@ -114,7 +114,7 @@ def _given_token(token: str | None) -> str | None:
 
 
 def _left_token(server_url: ServerUrl) -> tuple[ServerUrl, str]:
-    """What a server of the same user has left for clients of exactly this address, which is then the one to use."""
+    """The token that a server of this user has left for exactly this address, which must then be used."""
     hosts = LOCALHOST if server_url.host == "localhost" else (server_url.host,)
     for host in hosts if server_url.is_local and not server_url.is_secure else ():
         left = address_file(Path(data_folder()), host, server_url.port)
@@ -133,7 +133,7 @@ def _left_token(server_url: ServerUrl) -> tuple[ServerUrl, str]:
 
 
 def left_servers(store_id: str) -> Iterator[tuple[ServerUrl, str]]:
-    """The addresses at which servers of this user have served a store, the last one first. They may be gone."""
+    """Addresses at which this user's servers have served a store, newest first. They may be gone."""
     folder = Path(data_folder())
     name = admin_token_file(folder, store_id).name
     links = [link for link in folder.glob("*:*.token") if link.is_symlink() and str(link.readlink()) == name]

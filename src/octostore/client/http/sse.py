@@ -1,10 +1,10 @@
-"""Server-sent events, as far as our server sends them: `id`, `event` and `data` lines, and comments."""
+"""Server-sent events, the part of them that our server uses: `id`, `event` and `data` lines, and comments."""
 
 from collections.abc import Iterator
 
 
 class FrameReader:
-    """Feed it what comes; it gives the data of each event that is complete, and nothing, `b""`, for a sign of life."""
+    """Feed it what arrives: it yields the data of each complete event, and `b""` for a keep-alive."""
 
     def __init__(self) -> None:
         self._rest = b""
