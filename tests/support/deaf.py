@@ -1,4 +1,4 @@
-"""`octostore` that takes long to claim, and meanwhile loses whatever is raised: as C code may that calls Python's."""
+"""`octostore` that takes long to claim and meanwhile swallows every exception, as C code that calls Python may."""
 
 import sys
 import time
@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from octostore.cli.main import main
-from octostore.client import store
+from octostore.client import hold
 
-_ask_for = vars(store)["ask_for"]
+_claim_to_hold = vars(hold)["claim_to_hold"]
 
 
-def ask_for(*arguments: Any) -> Any:
+def claim_to_hold(*arguments: Any) -> Any:
     with suppress(BaseException):
         Path("asking").touch()
         time.sleep(600)
-    return _ask_for(*arguments)
+    return _claim_to_hold(*arguments)
 
 
-vars(store)["ask_for"] = ask_for
+vars(hold)["claim_to_hold"] = claim_to_hold
 
 sys.exit(main())
