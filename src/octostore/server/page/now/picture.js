@@ -172,6 +172,6 @@ export function progressOf({ note, percent }) {
 const LEGEND = legend();
 
 function legend() {
-  const shown = [["bar held", "held"], ["tail alive", "since the last heartbeat"], ["tail late", "late"], ["tail gone", "gone"], ["bar done", "done"], ["bar failed", "failed"], ["bar expired", "expired"], ["bar force_released", "taken away"], ["bar released", "released"], ["mark", "progress"]];
+  const shown = [["bar held", "claimed"], ["tail alive", "since the last heartbeat"], ["tail late", "late"], ["tail gone", "gone"], ["bar done", "done"], ["bar failed", "failed"], ["bar expired", "expired"], ["bar force_released", "taken away"], ["bar released", "released"], ["mark", "progress"]];
   return h("ul", { class: "legend", "aria-label": "Legend" }, shown.map(([look, text]) => h("li", { key: look }, h("span", { class: `swatch ${look}`, "aria-hidden": "true" }), text)));
 }
