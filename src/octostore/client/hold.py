@@ -153,7 +153,6 @@ class BlockBase(Generic[C]):
                 f"{self._call} was never entered, so nothing was claimed; use it in a `with` statement",
                 RuntimeWarning,
                 stacklevel=2,
-                source=self,
             )
 
 
