@@ -25,7 +25,7 @@ PHRASES = {
     "in the meantime": r"in the meantime",
     "where there is one": r"where there (is|are) (one|any|some|none)",
     "our fault": r"our fault",
-    "stands for": r"stands? (for|in|where|there) ",
+    "stands for": r"stands (for|in|where|there)",
     "and so on": r"and so on",
 }
 GAP = r"(?:\s+(?:(?:\#:?|--|//|\*|>)[ \t]+)?)"

@@ -136,7 +136,7 @@ class CallSpans(AbstractContextManager["CallSpans"]):
 
 
 class _Part:
-    """One span, and the commands that it stands for."""
+    """One span, and the commands it covers."""
 
     span: Span
     commands: Sequence[Command[Any]]
