@@ -1,4 +1,4 @@
-"""The same source gives the same bytes, wherever and whenever it is built."""
+"""The same source builds to the same bytes, anywhere and at any time."""
 
 import hashlib
 import os
