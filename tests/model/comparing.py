@@ -1,7 +1,7 @@
-"""Whether an answer, or an event of the log, is what the model says.
+"""Compare a reply, or an event of the log, with the model's.
 
-The model names leases, and the real system draws them. Which is which is learned when one is first told; from then on
-"the same lease again" and "another one" are compared exactly.
+The model numbers leases; the real system generates random ones. The first reply that contains a lease pairs the two.
+After that, they are compared exactly.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -12,12 +12,12 @@ import msgspec
 
 from octostore.core.errors import OctoStoreError
 from octostore.core.events import LogEntry, decode_details
-from tests.model.state import Event, Fields, Told
+from tests.model.state import Event, Fields, Reply
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PLAIN = {type(None), bool, int, float, str, bytes}
 Pair: TypeAlias = tuple[Any, Any]
-"""What the model says, and what the real system says, both as plain values."""
+"""What the model says and what the real system says, as plain values."""
 
 
 class View:
@@ -36,8 +36,8 @@ class Leases:
         self.secrets: dict[str, str] = {}
 
     def name_of(self, secret: str) -> str:
-        """As the model calls it; one that was never given out is nobody's."""
-        return self.names.get(secret, f"never given out: {secret}")
+        """The model's name for a lease."""
+        return self.names.get(secret, f"never issued: {secret}")
 
     def secret_of(self, name: str) -> str | None:
         return self.secrets.get(name)
@@ -53,11 +53,11 @@ class Leases:
         return name, self.name_of(secret)
 
 
-def compare_answer(told: Told, answer: Any, leases: Leases, view: View) -> None:
-    fields = vars(answer) if isinstance(answer, OctoStoreError) else answer
-    assert told.kind == type(answer).__name__, f"the model says {told}, and the real system {answer!r}"
-    expected, actual = alike(told.fields, fields, leases, view)
-    assert expected == actual, differences(expected, actual)
+def compare_reply(expected: Reply, reply: Any, leases: Leases, view: View) -> None:
+    fields = vars(reply) if isinstance(reply, OctoStoreError) else reply
+    assert expected.kind == type(reply).__name__, f"the model says {expected}, and the real system {reply!r}"
+    one, other = alike(expected.fields, fields, leases, view)
+    assert one == other, differences(one, other)
 
 
 def differences(expected: Any, actual: Any) -> str:
@@ -85,7 +85,7 @@ def event_pair(event: Event, entry: LogEntry, view: View) -> Pair:
 
 
 def alike(expected: Any, actual: Any, leases: Leases, view: View) -> Pair:
-    """Both as plain values that can be compared. Fields that the model leaves out have their defaults."""
+    """Convert both to plain values. Fields that the model leaves out have their defaults."""
     if isinstance(actual, msgspec.Struct):
         actual, expected = fields_of(actual), with_defaults(expected, type(actual))
     if isinstance(expected, dict) and isinstance(actual, dict):
@@ -103,16 +103,16 @@ def field_pair(name: str, expected: Any, actual: Any, leases: Leases, view: View
     if name == "lease_id":
         return leases.pair(expected, actual)
     if name == "store_id":
-        return None, None  # drawn when a store is made
+        return None, None  # random for each store
     if actual.__class__ in _PLAIN:
-        return view.pair(name, (expected, actual))  # most are, and thousands of answers are compared
+        return view.pair(name, (expected, actual))  # a shortcut: most fields are plain, and there are many
     return view.pair(name, alike(view.sorted(name, expected), view.sorted(name, actual), leases, view))
 
 
 def fields_of(struct: msgspec.Struct) -> Fields:
-    """Documents by the names that they have for everybody, and not by those of their encoded text."""
+    """Use the public names of documents, not those of the attributes with their encoded text."""
     names = zip(struct.__struct_fields__, struct.__struct_encode_fields__, strict=True)
-    return {told: getattr(struct, name) for name, told in names}
+    return {public: getattr(struct, name) for name, public in names}
 
 
 def with_defaults(expected: Any, kind: type[msgspec.Struct]) -> Any:

@@ -1,17 +1,29 @@
-"""What all rules stand on: time, the log, who has what, and what becomes of a job when its claim begins or ends."""
+"""What all rules share: time, the log, who owns what, and how a job changes when a claim begins or ends."""
 
 from collections.abc import Iterable
 
-from tests.model.state import Backoff, Claim, EndedRequest, Event, Fields, Job, Past, Refused, Session, Token, id_in
+from tests.model.state import (
+    Backoff,
+    Claim,
+    EndedRequest,
+    Event,
+    Fields,
+    Job,
+    Past,
+    Refused,
+    Session,
+    Token,
+    session_id_of,
+)
 
 NOBODY = "octostore"
-"""The actor of an expiry: nobody asked for it."""
+"""The actor of an expiry, which no caller asked for."""
 PAST_KEPT = 5
-"""docs/guarantees.md, limits: attempts remembered for the successor."""
+"""docs/guarantees.md, limits: attempts kept for the next owner."""
 IN_FLIGHT_KEPT = 100
-"""docs/decisions/0022: a hundred names are kept."""
+"""docs/decisions/0022: 100 names are kept."""
 DEFERRED_MS = 60_000
-"""`release_job`: 60 by default."""
+"""`release_job`: 60 seconds by default."""
 
 
 class Ground:
@@ -19,7 +31,7 @@ class Ground:
         self.backoff = backoff
         self.now = 0
         self.mark = 0
-        """The latest moment at which anything changed: time never runs backwards from there (docs/decisions/0007)."""
+        """When anything last changed; time never goes below it (docs/decisions/0007)."""
         self.jobs: dict[str, Job] = {}
         self.sessions: dict[str, Session] = {}
         self.limits: dict[str, int | None] = {}
@@ -28,11 +40,11 @@ class Ground:
         self.log: list[Event] = []
         self.ended: list[EndedRequest] = []
         self.recovered: list[Fields] = []
-        """What the running transaction has taken back."""
+        """The expiries that the current transaction recorded."""
         self.chosen: str | None = None
-        """The job that the real system has told of again, for where several are right."""
+        """The job that the real system replayed, for cases in which several are right."""
         self.noticed_first: str | None = None
-        """Of what a session has lost, that whose expiry was written down first, where that is not known here."""
+        """The lost job of a session whose expiry the real system recorded first, if the model cannot know."""
 
     # The log
 
@@ -48,7 +60,7 @@ class Ground:
     ) -> int:
         seq = len(self.log) + 1
         if job is not None:
-            # A name that was never seen comes to be with its first event.
+            # An unknown job exists from its first event on.
             self.jobs[job.name] = job
             queue = job.queue or queue
         self.log.append(Event(seq, self.now, type_, actor, job.name if job else None, queue, session_id, details))
@@ -58,7 +70,7 @@ class Ground:
     def changed(self) -> None:
         self.mark = self.now
 
-    # Who has what
+    # Who owns what
 
     def job(self, name: str) -> Job:
         return self.jobs.get(name) or Job(name, created_at=self.now)
@@ -69,12 +81,12 @@ class Ground:
         return self.jobs[name]
 
     def bound_to(self, session_id: str) -> list[Job]:
-        """By name. No document gives the order; readers see it in `jobs` and in the log."""
+        """Sorted by name. No document says so; readers see the order in `jobs` and in the log."""
         jobs = (job for job in self.jobs.values() if job.claim and job.claim.session_id == session_id)
         return sorted(jobs, key=lambda job: job.name)
 
     def expiry(self, claim: Claim) -> int:
-        """A claim lives until its TTL has passed, or that of the session it is bound to."""
+        """When the claim expires, or the session it is bound to."""
         return self.sessions[claim.session_id or ""].expires_at if claim.expires_at is None else claim.expires_at
 
     def heartbeat(self, claim: Claim) -> int:
@@ -83,25 +95,25 @@ class Ground:
         return max(claim.heartbeat_at, self.sessions[claim.session_id].heartbeat_at)
 
     def late_at(self, claim: Claim) -> int:
-        """Two thirds of its TTL are over: the first whole millisecond of which that is true.
+        """The first whole millisecond after two thirds of the TTL.
 
-        Of a bound claim it is the session's, and by that alone it lives: its own heartbeats change nothing.
+        A bound claim is late when its session is: its own heartbeats change nothing.
         """
-        beats = self.sessions[claim.session_id or ""] if claim.expires_at is None else claim
-        return self.expiry(claim) - beats.ttl_ms + (2 * beats.ttl_ms + 2) // 3
+        leased = self.sessions[claim.session_id or ""] if claim.expires_at is None else claim
+        return self.expiry(claim) - leased.ttl_ms + (2 * leased.ttl_ms + 2) // 3
 
     def is_late(self, claim: Claim, now: int) -> bool:
         return now >= self.late_at(claim)
 
     def is_stuck(self, claim: Claim, now: int) -> bool:
-        """Alive, and without progress for as long as it may be (docs/decisions/0039)."""
+        """Alive, but without progress for `max_silence` (docs/decisions/0039)."""
         return claim.max_silence_ms is not None and now - claim.progress_at >= claim.max_silence_ms
 
     def live_claims(self) -> Iterable[Claim]:
         return [job.claim for job in self.jobs.values() if job.claim]
 
     def hands_out(self, queue: str) -> bool:
-        """Unless it is paused, or full."""
+        """Neither paused nor full."""
         limit = self.limits.get(queue)
         claimed = sum(1 for job in self.jobs.values() if job.queue == queue and job.claim)
         return queue not in self.pauses and (limit is None or claimed < limit)
@@ -109,10 +121,10 @@ class Ground:
     # Expiry
 
     def sweep(self) -> None:
-        """An expired lease is no owner at once: here, everything that has run out is taken back before all else.
+        """Record every expiry first, because an expired lease stops counting at once.
 
-        In the order in which it happened, claims before sessions; of two at the same moment, the older claim and the
-        session whose name comes first. (No document gives that order; readers of the log see it.)
+        In the order of time, claims before sessions; ties by the claim's age and the session's name. (No document says
+        so; readers of the log see the order.)
         """
         claimed = [(self.expiry(job.claim), job.claim.token, job) for job in self.jobs.values() if job.claim]
         for expires_at, _, job in sorted(claimed, key=lambda row: row[:2]):
@@ -136,7 +148,7 @@ class Ground:
                 "job_id": job.name,
                 "owner": claim.owner,
                 "fencing_token": claim.token,
-                "session_id": id_in(claim.session_id),
+                "session_id": session_id_of(claim.session_id),
                 "claimed_at": claim.claimed_at,
                 "heartbeat_at": heartbeat_at,
                 "ttl": claim.ttl_ms / 1_000,
@@ -148,7 +160,7 @@ class Ground:
         )
 
     def expire_session(self, session: Session) -> None:
-        """Its state stays, its phase too: it says what was being done (docs/decisions/0022)."""
+        """Its state and phase stay, to show what it was doing (docs/decisions/0022)."""
         details = {
             "agent": session.agent,
             "ended_at": session.expires_at,
@@ -161,7 +173,7 @@ class Ground:
         session.status = "expired"
         session.offered = False
 
-    # The beginning and the end of a claim
+    # How a claim begins and ends
 
     def begin(self, job: Job, claim: Claim, attempt: int, **details: str | None) -> None:
         """The fencing token is the `seq` of the `claimed` event."""
@@ -211,16 +223,16 @@ class Ground:
         status, available_at, attempts = self.outcome(job, how, ended_at, retry_after_ms)
         if claim.lock_delay_ms and how != "undone":
             available_at = max(available_at, ended_at + claim.lock_delay_ms)
-        # docs/decisions/0038: one that was asked to stop for good leaves a cancelled job, unless it is done.
+        # docs/decisions/0038: if the owner was asked to drain, the job is cancelled, unless it is done.
         drained = None if handed_over_to or status == "done" else claim.stop
         if drained is not None and drained["cancels"]:
             status, available_at = "dead", ended_at
-        # An owner that ends without a word leaves the note of its last progress.
+        # Without a note, the note of the last progress stays.
         note = note or (claim.progress or {}).get("note")
         past = Past(
             owner=claim.owner,
             token=claim.token,
-            # docs/decisions/0022: the giver's lease is forgotten on the ended claim.
+            # docs/decisions/0022: after a hand-over, the ended claim does not know its lease.
             lease=None if handed_over_to else claim.lease,
             attempt=job.attempts + 1,
             claimed_at=claim.claimed_at,
@@ -236,7 +248,7 @@ class Ground:
         self.record_end(job, claim, past, actor, attempts, has_result=has_result, handed_over_to=handed_over_to)
         job.past.append(past)
         if len(job.past) > PAST_KEPT:
-            # What was undone makes room first: nobody ever knew of it.
+            # Undone claims are forgotten first: no caller ever knew of them.
             undone = [earlier for earlier in job.past[:-1] if earlier.how == "undone"]
             job.past.remove((undone or job.past)[0])
         job.claim = None
@@ -249,7 +261,7 @@ class Ground:
                 EndedRequest(claim.principal, claim.request_id, job.name, job.queue, claim.session_id, past)
             )
         job.last_outcome, job.error = how, error
-        # The last note there was, until the job is done (no document says so).
+        # The last note stays until the job is done (no document says so).
         job.note = note or (None if how == "done" else job.note)
         if how == "done":
             job.checkpoint = None
@@ -257,7 +269,7 @@ class Ground:
         return past
 
     def cancel_if_drained(self, job: Job, how: str, drained: Fields | None, session_id: str | None) -> None:
-        """In the words of whoever asked for it."""
+        """With the reason of the operator who asked for it."""
         if drained is not None and drained["cancels"] and how != "cancelled":
             details = {"reason": drained["reason"]}
             self.record("cancelled", drained["requested_by"], details, job=job, session_id=session_id)
@@ -266,7 +278,7 @@ class Ground:
     # Asking an owner to stop
 
     def ask_to_stop(self, job: Job, actor: str, reason: str | None, *, cancels: bool) -> None:
-        """Once; and once more if it is to be cancelled then."""
+        """Once, and a second time if the job will be cancelled."""
         claim = job.claim
         assert claim is not None
         if claim.stop is not None and (claim.stop["cancels"] or not cancels):
@@ -281,7 +293,7 @@ class Ground:
             "delivered_at": None,
         }
 
-    def tell_to_stop(self, job: Job, actor: str) -> Fields | None:
+    def deliver_stop(self, job: Job, actor: str) -> Fields | None:
         claim = job.claim
         assert claim is not None
         if claim.stop is not None and claim.stop["delivered_at"] is None:
@@ -329,11 +341,11 @@ class Ground:
         self.record(past.how, actor, details, job=job, session_id=claim.session_id)
 
     def outcome(self, job: Job, how: str, ended_at: int, retry_after_ms: int | None) -> tuple[str, int, int]:
-        """Status, when it can be claimed, and attempts used up: the table in the docstring of `release_job`."""
+        """Return the status, when it can be claimed, and the attempts used: the table in `release_job`."""
         is_task = job.queue is not None
         waiting = "queued" if is_task else "free"
         if how in {"done", "cancelled"}:
-            # docs/decisions/0008: what is cancelled is dead, and that is no attempt.
+            # docs/decisions/0008: a cancelled job is dead, and no attempt is counted.
             return ("done", ended_at, job.attempts + 1) if how == "done" else ("dead", ended_at, job.attempts)
         if how == "undone":
             # As if it had never been claimed.
@@ -342,8 +354,8 @@ class Ground:
                 ("done", job.available_at, attempts) if status == "done" else (waiting, job.available_at, job.attempts)
             )
         if how in {"released", "force_released"}:
-            # "Goes back to its place in the line; no attempt is used up, and one that nobody enqueued starts counting
-            # anew." (That force_released does the same, no document says.)
+            # A task goes back to its place in the queue, and no attempt is used. A job without a queue starts counting
+            # again. (That force_released does the same, no document says.)
             return (waiting, job.available_at, job.attempts) if is_task else (waiting, ended_at, 0)
         if how == "deferred":
             return waiting, ended_at + (DEFERRED_MS if retry_after_ms is None else retry_after_ms), job.attempts

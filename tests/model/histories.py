@@ -1,4 +1,4 @@
-"""A real store and the model, side by side: both get the same commands, and all that can be seen is compared."""
+"""A real store and the model side by side: both get the same commands, and everything visible is compared."""
 
 from typing import Any
 
@@ -20,14 +20,14 @@ from octostore.core.questions import (
 from octostore.core.replies import ClaimReply, SessionReply
 from octostore.core.retry import RetryPolicy
 from octostore.stores.memory import MemoryBackend
-from tests.model.comparing import Leases, View, alike, compare_answer, compare_event, differences, plain
+from tests.model.comparing import Leases, View, alike, compare_event, compare_reply, differences, plain
 from tests.model.model import Model
-from tests.model.state import Backoff, Told
+from tests.model.state import Backoff, Reply
 from tests.support.commands import JOB_NAMES
 from tests.support.world import ManualClock, World
 
 CAP_MS = 7_000
-"""Low, so that the third failure is at the cap already."""
+"""Low, so that the third failure reaches the cap."""
 
 
 class SideBySide:
@@ -39,37 +39,37 @@ class SideBySide:
         self.model = Model(Backoff(cap_ms=CAP_MS))
         self.leases = Leases()
         self.compared = 0
-        self.run([Probe()])  # from here on, both have a time below which they do not go
+        self.run([Probe()])  # now both have a time that they never go below
 
     def run(self, batch: list[AnyCommand]) -> list[Any]:
-        """All in one transaction."""
-        answers = self.real.batch(batch)
+        """Run all in one transaction."""
+        replies = self.real.batch(batch)
         self.model.begin_transaction(self.clock.now_ms)
-        for number, (command, answer) in enumerate(zip(batch, answers, strict=True)):
-            self.prepare(answer)
-            told = self.model.apply(self.as_the_model_knows_it(command))
-            self.compare(command, told, answer, is_first=number == 0)
+        for number, (command, reply) in enumerate(zip(batch, replies, strict=True)):
+            self.prepare(reply)
+            expected = self.model.apply(self.with_model_lease(command))
+            self.compare(command, expected, reply, is_first=number == 0)
         self.compare_logs()
-        return answers
+        return replies
 
-    def prepare(self, answer: Any) -> None:
-        """The model is told what no document decides."""
-        self.model.chosen = answer.job_id if isinstance(answer, ClaimReply) and answer.replayed else None
+    def prepare(self, reply: Any) -> None:
+        """Tell the model what the store chose if no document decides it."""
+        self.model.chosen = reply.job_id if isinstance(reply, ClaimReply) and reply.replayed else None
 
-    def as_the_model_knows_it(self, command: AnyCommand) -> AnyCommand:
+    def with_model_lease(self, command: AnyCommand) -> AnyCommand:
         lease_id = getattr(command, "lease_id", None)
         if lease_id is None:
             return command
         return msgspec.structs.replace(command, lease_id=self.leases.name_of(lease_id))
 
-    def compare(self, command: AnyCommand, told: Told, answer: Any, *, is_first: bool) -> None:
-        if told.fields.get("status") == "empty" and not is_first:
-            # When to look again is what the store found when the transaction began, or better.
-            hints = {"retry_after_ms": answer.retry_after_ms}
-            told = Told(told.kind, told.fields | plain(hints))
-        if told.kind == "LeaseLost" and isinstance(answer, LeaseLost) and isinstance(command, ClaimNext | ClaimTask):
-            told = as_far_as_told(told, answer)
-        compare_answer(told, answer, self.leases, self.view)
+    def compare(self, command: AnyCommand, expected: Reply, reply: Any, *, is_first: bool) -> None:
+        if expected.fields.get("status") == "empty" and not is_first:
+            # The store may take `retry_after_ms` from the beginning of the transaction.
+            hints = {"retry_after_ms": reply.retry_after_ms}
+            expected = Reply(expected.kind, expected.fields | plain(hints))
+        if expected.kind == "LeaseLost" and isinstance(reply, LeaseLost) and isinstance(command, ClaimNext | ClaimTask):
+            expected = as_far_as_loaded(expected, reply)
+        compare_reply(expected, reply, self.leases, self.view)
 
     def compare_logs(self) -> None:
         entries = self.real.log(self.compared)
@@ -79,7 +79,7 @@ class SideBySide:
             compare_event(self.model.log[entry.seq - 1], entry, self.view)
         self.compared += len(entries)
 
-    # What reads tell
+    # Reads
 
     def compare_reads(self) -> None:
         seen = self.model.look(self.clock.now_ms)
@@ -106,7 +106,7 @@ class SideBySide:
         self.compare_plain(seen.list_tokens(), self.real.ask(ListTokens()).tokens)
 
     def compare_queues(self, seen: Model) -> None:
-        """What happened is told from the log, in which there is nothing yet of what has run out by now."""
+        """The rates come from the log, which does not have the latest expiries yet."""
         listed = self.real.ask(ListQueues())
         by_name = sorted(listed.queues, key=lambda queue: queue.queue)
         self.compare_plain(seen.list_queues(self.model.log), msgspec.structs.replace(listed, queues=by_name))
@@ -121,7 +121,7 @@ class SideBySide:
     def compare_figures(self) -> None:
         figures = self.real.ask(GetFigures())
         assert bool(figures.reasons) == (figures.status != "ok"), (
-            "there is a reason, in words that the model leaves open"
+            "a status other than ok has a reason, whose wording the model leaves open"
         )
         self.compare_plain(self.model.figures(self.clock.now_ms), msgspec.structs.replace(figures, reasons=[]))
 
@@ -130,23 +130,23 @@ class SideBySide:
         assert one == other, differences(one, other)
 
 
-def as_far_as_told(told: Told, answer: LeaseLost) -> Told:
-    """What an ended request left, and who has its job now, is told as far as the transaction has loaded that job."""
-    fields = dict(told.fields)
-    if answer.holder is None:
+def as_far_as_loaded(expected: Reply, reply: LeaseLost) -> Reply:
+    """How a request ended, and who owns its job now, is complete only if the transaction has loaded that job."""
+    fields = dict(expected.fields)
+    if reply.holder is None:
         fields["holder"] = None
-    if fields["ended"] is not None and answer.ended is not None and answer.ended.error is None:
-        ended = answer.ended
+    if fields["ended"] is not None and reply.ended is not None and reply.ended.error is None:
+        ended = reply.ended
         forgotten = ("error", "note", "reason", "traceparent")
         fields["ended"] = fields["ended"] | {name: getattr(ended, name) for name in forgotten}
-    return Told(told.kind, fields)
+    return Reply(expected.kind, fields)
 
 
-def leases_in(answer: Any, principal: str = "local") -> list[tuple[str, str | None, str | None]]:
-    """(lease, job, session) of what the caller was given."""
-    if isinstance(answer, SessionReply):
-        return [(answer.lease_id, None, f"{principal}/{answer.session_id}")]
-    if isinstance(answer, ClaimReply) and answer.lease_id is not None:
-        mine: list[tuple[str, str | None, str | None]] = [(answer.lease_id, answer.job_id, None)]
-        return mine + (leases_in(answer.session, principal) if answer.session else [])
+def leases_in(reply: Any, principal: str = "local") -> list[tuple[str, str | None, str | None]]:
+    """The lease, job and session of each claim and session in a reply."""
+    if isinstance(reply, SessionReply):
+        return [(reply.lease_id, None, f"{principal}/{reply.session_id}")]
+    if isinstance(reply, ClaimReply) and reply.lease_id is not None:
+        mine: list[tuple[str, str | None, str | None]] = [(reply.lease_id, reply.job_id, None)]
+        return mine + (leases_in(reply.session, principal) if reply.session else [])
     return []

@@ -1,4 +1,4 @@
-"""What happens to jobs: whole stretches of their lives, through which chance alone would seldom lead them."""
+"""What happens to jobs: sequences that random commands would seldom produce."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ from tests.support.commands import (
 
 OUTCOMES: st.SearchStrategy[Outcome] = st.sampled_from(["released", "done", "failed", "deferred"])
 NEWEST = st.sampled_from([0, 0, 0, 1, 1, 2, 3, 5])
-"""Which of the leases, or of the calls before, counted from the newest."""
+"""Which lease, or which earlier call, counted from the newest."""
 
 OPERATIONS: list[list[Any]] = [
     [c.ForceReleaseJob],
@@ -92,7 +92,7 @@ class JobRules(Machine):
     )
     def a_worker_takes_the_next_task(self, ask: c.ClaimNext, checkpoint: bool, times: int) -> None:
         if times > 1:
-            # The same call twice at once, by somebody who has never asked before, and with enough for both.
+            # The same new call twice in one transaction, with enough jobs for both.
             self.run(*(c.Enqueue(job_id=job_id, kind="build", queue=ask.queue) for job_id in ("a", "c", "d/e")))
             ask = msgspec.structs.replace(ask, request_id=f"request {len(self.sources)}", kinds=None, prefix="")
         claim, *_ = self.run(*[ask] * times)
@@ -134,10 +134,10 @@ class JobRules(Machine):
         queue=st.none() | QUEUES,
         in_one=st.booleans(),
     )
-    def operators_step_in_for_all(
+    def operators_act_on_all_dead_jobs(
         self, jobs: list[str], one: str | None, command: c.MatchingCommand, queue: str | None, in_one: bool
     ) -> None:
-        """Two at a time. What somebody does to one of them in the same transaction counts."""
+        """Two jobs at a time. Changes to one of them in the same transaction count."""
         self.run(*(c.Enqueue(job_id=job_id, kind="build", queue=queue or "other") for job_id in jobs))
         self.run(*(c.CancelJob(job_id=job_id) for job_id in jobs))
         between = [] if one is None else [c.RequeueJob(job_id=one), c.CancelJob(job_id=one), c.DiscardJob(job_id=one)]
@@ -145,8 +145,8 @@ class JobRules(Machine):
         while after is not None:
             batch = msgspec.structs.replace(command, queue=queue, after=after or None)
             next_one = c.ClaimNext(owner="bob", queue=queue or "other")
-            *_, told, _ = self.run(*between[:1], batch, batch, next_one) if in_one else self.run(batch, next_one)
-            after, between = told.after, between[1:]
+            *_, changed, _ = self.run(*between[:1], batch, batch, next_one) if in_one else self.run(batch, next_one)
+            after, between = changed.after, between[1:]
 
     @rule(
         job_id=JOBS,
@@ -154,8 +154,8 @@ class JobRules(Machine):
         steps=st.sampled_from(OPERATIONS),
         is_queued=st.booleans(),
     )
-    def operators_step_in(self, job_id: str, reason: str | None, steps: list[Any], is_queued: bool) -> None:
-        """Whoever comes next is told what is left of it."""
+    def operators_act_on_a_job(self, job_id: str, reason: str | None, steps: list[Any], is_queued: bool) -> None:
+        """The next claim shows what is left of the job."""
         if is_queued:
             self.run(c.Enqueue(job_id=job_id, kind="build", payload=b"8"))
         claim = c.ClaimJob(job_id=job_id, owner="ann", ttl=5, again=True)
@@ -170,22 +170,22 @@ class JobRules(Machine):
         job_id=JOBS,
         drains=st.lists(st.booleans(), min_size=1, max_size=2),
         is_bound=st.booleans(),
-        is_told=st.booleans(),
+        hears_it=st.booleans(),
         last=releases() | st.builds(c.HandOverSession, session_id=st.just("s"), to_agent=OWNERS) | st.none(),
     )
     def an_owner_is_asked_to_stop(
-        self, job_id: str, drains: list[bool], is_bound: bool, is_told: bool, last: AnyCommand | None
+        self, job_id: str, drains: list[bool], is_bound: bool, hears_it: bool, last: AnyCommand | None
     ) -> None:
-        """It hears of it by a heartbeat of its own or of its session, or not at all; what it does is its own affair."""
+        """It learns of it by its own or its session's heartbeat, or not at all, and may do anything."""
         (opened,) = self.run(c.OpenSession(session_id="s", agent="ann"))
         session_id = "s" if is_bound and leases_in(opened) else None
         (claim,) = self.run(c.ClaimJob(job_id=job_id, owner="ann", ttl=5, again=True, session_id=session_id))
         for drain in drains:
             asked: AnyCommand = c.RequestStop(job_id=job_id, reason="not now", principal="root")
             self.run(c.CancelJob(job_id=job_id, drain=True) if drain else asked)
-            if is_told and leases_in(claim):
-                beat = c.HeartbeatJob(job_id=job_id, lease_id=claim.lease_id)
-                self.run(c.KeepSessionAlive(session_id="s") if session_id else beat)
+            if hears_it and leases_in(claim):
+                heartbeat = c.HeartbeatJob(job_id=job_id, lease_id=claim.lease_id)
+                self.run(c.KeepSessionAlive(session_id="s") if session_id else heartbeat)
         if isinstance(last, c.ReleaseJob) and leases_in(claim):
             last = msgspec.structs.replace(last, job_id=job_id, lease_id=claim.lease_id)
         if last is None:
@@ -194,18 +194,18 @@ class JobRules(Machine):
         self.run(c.ClaimJob(job_id=job_id, owner="bob"))
 
     @rule(queue=QUEUES, prefix=st.sampled_from(["e", "e", "d/", "a"]), kinds=st.sampled_from([None, None, ("test",)]))
-    def a_worker_may_not_have_all(self, queue: str, prefix: str, kinds: tuple[str, ...] | None) -> None:
+    def a_worker_is_limited_to_a_prefix_or_kinds(self, queue: str, prefix: str, kinds: tuple[str, ...] | None) -> None:
         jobs = [("d/e", "build"), ("a", "test"), ("b", "build")]
         enqueued = [c.Enqueue(job_id=name, kind=kind, queue=queue) for name, kind in jobs]
         self.run(*enqueued, c.ClaimNext(owner="bob", queue=queue, prefix=prefix, kinds=kinds))
 
     @rule(number=NEWEST, notes=st.tuples(NOTES, NOTES), numbers=st.sampled_from([(1, 2), (2, 1), (1, 1), (0, 0)]))
-    def an_owner_tells_what_it_does(self, number: int, notes: tuple[str | None, ...], numbers: tuple[int, int]) -> None:
+    def an_owner_reports_progress(self, number: int, notes: tuple[str | None, ...], numbers: tuple[int, int]) -> None:
         lease_id = f"#{number}"
         for note, count in zip(notes, numbers, strict=True):
             self.both.clock.advance(0.5)
-            beat = c.HeartbeatJob(job_id="a", lease_id=lease_id, note=note, percent=50, number=count or None)
-            self.run(beat, c.CheckpointJob(job_id="a", lease_id=lease_id, data=b"7", number=count or None))
+            heartbeat = c.HeartbeatJob(job_id="a", lease_id=lease_id, note=note, percent=50, number=count or None)
+            self.run(heartbeat, c.CheckpointJob(job_id="a", lease_id=lease_id, data=b"7", number=count or None))
             self.run(c.KeepSessionAlive(session_id="s", lease_id=lease_id))
 
     @rule(lease_id=st.sampled_from(["~0", "~1", "~2", "~3"]), outcome=OUTCOMES, which=st.integers(0, 9))
@@ -225,7 +225,7 @@ class JobRules(Machine):
         self.run(writes[which])
 
     @rule(queue=QUEUES, limit=st.sampled_from([1, 2]), more=st.lists(any_command(), max_size=2), owner=OWNERS)
-    def a_queue_is_limited_and_asked(self, queue: str, limit: int, more: list[AnyCommand], owner: str) -> None:
+    def a_queue_is_limited(self, queue: str, limit: int, more: list[AnyCommand], owner: str) -> None:
         ask = c.ClaimNext(owner=owner, queue=queue)
         self.run(*(c.Enqueue(job_id=job_id, kind="build", queue=queue) for job_id in ("a", "b", "c")))
         self.run(c.SetQueue(queue=queue, max_claimed=limit), ask, *more, ask)
@@ -234,7 +234,7 @@ class JobRules(Machine):
     def a_queue_is_paused_and_resumed(
         self, queue: str, more: list[AnyCommand], in_one: bool, reason: str | None
     ) -> None:
-        """Whoever has a job of it goes on; nobody gets another one, by name or as a task neither."""
+        """An owner keeps its job; nobody can claim another one, from the queue, by name or as a task."""
         pause = c.SetQueue(queue=queue, paused=True, reason=reason, principal="root")
         asked: list[AnyCommand] = [
             c.ClaimNext(owner="bob", queue=queue),
@@ -250,7 +250,7 @@ class JobRules(Machine):
         self.run_in_turn(in_one, c.SetQueue(queue=queue, paused=False), *asked)
 
     def run_in_turn(self, in_one: bool, *commands: AnyCommand) -> None:
-        """In one transaction, or each in its own."""
+        """Run the commands in one transaction, or each in its own."""
         for batch in [commands] if in_one else [[command] for command in commands]:
             self.run(*batch)
 
@@ -285,14 +285,12 @@ class JobRules(Machine):
         is_repeated=st.booleans(),
         as_job=st.booleans(),
     )
-    def an_answer_is_undone(
-        self, claim: AnyCommand, between: AnyCommand | None, is_repeated: bool, as_job: bool
-    ) -> None:
-        """Whoever asked has gone; unless it was asked again, what it got is taken back, and can be asked for again."""
+    def a_claim_is_undone(self, claim: AnyCommand, between: AnyCommand | None, is_repeated: bool, as_job: bool) -> None:
+        """The caller has gone: unless the call was repeated, its claim is undone, and can be made again."""
         if getattr(claim, "request_id", None) is not None:
             claim = msgspec.structs.replace(claim, request_id=f"request {len(self.sources)}")
-        (answer,) = self.run(claim)
-        given = leases_in(answer)
+        (reply,) = self.run(claim)
+        given = leases_in(reply)
         if given:
             lease_id, job_id, session_id = given[0 if as_job else -1]
             self.run(*([between] if between else []), *([claim] if is_repeated else []))
@@ -300,8 +298,8 @@ class JobRules(Machine):
             self.run(claim)
 
     @rule(job_id=JOBS, is_done=st.booleans(), is_known=st.booleans(), session_id=SESSIONS)
-    def a_second_thought(self, job_id: str, is_done: bool, is_known: bool, session_id: str) -> None:
-        """What was claimed once more is done again; a session with a claim that somebody knows of is kept."""
+    def a_claim_and_a_session_are_undone(self, job_id: str, is_done: bool, is_known: bool, session_id: str) -> None:
+        """An undone claim of a done job leaves it done; a session with a claim in use is not undone."""
         claim = c.ClaimJob(job_id=job_id, owner="ann", again=True, lock_delay=3)
         self.run(claim)
         if is_done:
@@ -318,8 +316,8 @@ class JobRules(Machine):
             self.run(*between, c.Undo(session_id=session_id, lease_id=opened.lease_id))
 
     @rule(jobs=st.permutations(["a", "b", "c", "d/e"]), principal=PRINCIPALS, in_one=st.booleans())
-    def somebody_has_as_many_as_it_may(self, jobs: list[str], principal: str, in_one: bool) -> None:
-        """Locks and other claims are counted by themselves."""
+    def a_principal_reaches_its_claim_limit(self, jobs: list[str], principal: str, in_one: bool) -> None:
+        """Locks and other claims have separate limits."""
         kinds: list[Any] = [c.AcquireLock, c.ClaimJob, c.AcquireLock, c.ClaimJob]
         asked = zip(kinds, jobs, strict=True)
         batch = [kind(job_id=name, owner="ann", principal=principal, max_claims=1) for kind, name in asked]
@@ -332,9 +330,7 @@ class JobRules(Machine):
         claimed=st.integers(0, 3),
         in_one=st.booleans(),
     )
-    def somebody_has_as_many_jobs_in_queues_as_it_may(
-        self, jobs: list[str], principal: str, claimed: int, in_one: bool
-    ) -> None:
+    def a_principal_reaches_its_queue_limit(self, jobs: list[str], principal: str, claimed: int, in_one: bool) -> None:
         batch: list[AnyCommand] = [
             c.Enqueue(job_id=name, kind="build", principal=principal, max_queued=2) for name in jobs
         ]
@@ -343,7 +339,7 @@ class JobRules(Machine):
             self.run(*commands)
 
     @rule(principal=PRINCIPALS, is_task=st.booleans(), in_one=st.booleans())
-    def somebody_has_as_many_sessions_as_it_may(self, principal: str, is_task: bool, in_one: bool) -> None:
+    def a_principal_reaches_its_session_limit(self, principal: str, is_task: bool, in_one: bool) -> None:
         opening = c.OpenSession(session_id="s", agent="ann", principal=principal, ttl=5, max_sessions=1)
         other: AnyCommand = msgspec.structs.replace(opening, session_id="t")
         if is_task:
@@ -354,13 +350,13 @@ class JobRules(Machine):
 
     @rule(job_id=LOCKS, asked=st.lists(locks(), min_size=2, max_size=3), principal=PRINCIPALS)
     def agents_share_a_token(self, job_id: str, asked: list[AnyCommand], principal: str) -> None:
-        """They are told apart by the holder that they name, or else by their sessions and metadata."""
+        """They differ by their `holder`, or else by session and metadata."""
         self.run(*(c.OpenSession(session_id=name, agent="ann", principal=principal) for name in ("s", "t")))
         for lock in asked:
             self.run(msgspec.structs.replace(lock, job_id=job_id, principal=principal, max_claims=None))
 
     @rule(token_id=TOKENS, digest=DIGESTS, is_early=st.booleans())
-    def a_token_runs_out(self, token_id: str, digest: bytes, is_early: bool) -> None:
+    def a_token_expires(self, token_id: str, digest: bytes, is_early: bool) -> None:
         token = c.CreateToken(token_id=token_id, name="ann", digest=digest, expires_in=5)
         self.run(token, msgspec.structs.replace(token, scopes=("admin",)), token)
         self.both.clock.advance(4.999 if is_early else 5)

@@ -1,4 +1,4 @@
-"""What all random histories have: the calls and leases of before, and the comparison after each step."""
+"""What all random histories share: earlier calls and leases, and a comparison after each step."""
 
 from typing import Any
 
@@ -19,25 +19,25 @@ class Machine(RuleBasedStateMachine):
         super().__init__()
         self.both = self.side_by_side()
         self.sources: list[tuple[str, str | None, str | None]] = []
-        """All leases that anybody got, on which job or session, oldest first."""
+        """Every lease so far with its job or session, oldest first."""
         self.calls: list[AnyCommand] = []
-        """What was asked last, with the leases that were used."""
+        """The latest commands, with their leases."""
         self.agree = True
 
     def run(self, *batch: AnyCommand) -> list[Any]:
         commands: list[AnyCommand] = [self.with_a_lease(command) for command in batch]
         self.agree = False
-        answers = self.both.run(commands)
+        replies = self.both.run(commands)
         self.agree = True
         self.calls = [*self.calls, *commands][-KEPT_CALLS:]
-        for command, answer in zip(commands, answers, strict=True):
-            self.sources += [lease for lease in leases_in(answer, command.principal) if lease not in self.sources]
-        return answers
+        for command, reply in zip(commands, replies, strict=True):
+            self.sources += [lease for lease in leases_in(reply, command.principal) if lease not in self.sources]
+        return replies
 
     def with_a_lease(self, command: AnyCommand) -> AnyCommand:
-        """For `#n`, the n-th newest lease on a job or session, whichever the command is about: the live ones first.
+        """Replace `#n` by the n-th newest lease of a job or session, whichever the command needs, live ones first.
 
-        For `~n`, those that are over first.
+        Replace `~n` likewise, ended ones first.
         """
         lease_id = getattr(command, "lease_id", None)
         if lease_id is None or lease_id[0] not in "#~":
@@ -52,7 +52,7 @@ class Machine(RuleBasedStateMachine):
         if isinstance(command, c.ReleaseTask):
             session_id = next((its for lease, _, its in self.sources if lease == secret and its), command.session_id)
         if isinstance(command, c.ReleaseLock) and "#" in (job_id or ""):
-            job_id = None  # contract.md: no lock has such a name
+            job_id = None  # not a valid name for a lock
         names = {"session_id": session_id, "job_id": job_id}
         if isinstance(command, c.ClaimTask) and session_id is not None:  # the id of one's own session has no slash
             names["principal"], names["session_id"] = session_id.split("/")
@@ -68,16 +68,16 @@ class Machine(RuleBasedStateMachine):
         claim = model.job(job_id or "").claim
         return claim is not None and claim.lease == name
 
-    # What is told
+    # Reads
 
     @invariant()
-    def reads_tell_what_the_model_says(self) -> None:
+    def reads_match_the_model(self) -> None:
         self.both.compare_reads()
 
     @rule()
-    def somebody_looks_at_everything(self) -> None:
+    def everything_is_listed(self) -> None:
         self.both.compare_lists()
 
     def teardown(self) -> None:
-        if self.agree:  # or else what was found is told
+        if self.agree:  # otherwise keep the first failure
             self.both.compare_lists()

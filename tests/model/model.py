@@ -1,7 +1,7 @@
-"""The rules of OctoStore, restated: small, slow and obvious, from the documents and without the code of the core.
+"""The rules of OctoStore a second time: small, slow and obvious, from the documents and without the core's code.
 
-Where no document says what happens, a comment says so. `begin_transaction`, then `apply` for each of its commands; what
-reads tell is what `look` sees.
+If no document says what happens, a comment says so. Call `begin_transaction`, then `apply` for each command. `look`
+returns what reads see.
 """
 
 from collections.abc import Iterable
@@ -10,9 +10,9 @@ from typing import Any
 
 from octostore.core import commands as c
 from octostore.core.commands import AnyCommand
-from tests.model import told
+from tests.model import views
 from tests.model.operators import Operators
-from tests.model.state import Event, Fields, Refused, Rule, Told
+from tests.model.state import Event, Fields, Refused, Reply, Rule
 from tests.model.undo import Undoing
 
 HOUR_MS, MINUTE_MS = 3_600_000, 60_000
@@ -20,18 +20,18 @@ HOUR_MS, MINUTE_MS = 3_600_000, 60_000
 
 class Model(Undoing, Operators):
     def begin_transaction(self, clock: int) -> None:
-        """Time is the clock's, and never earlier than the last change. What has run out is taken back."""
+        """The time is the clock's, but never before the last change. Expiries are recorded."""
         self.now = max(clock, self.mark)
         self.recovered = []
         self.sweep()
 
-    def apply(self, command: AnyCommand) -> Told:
-        """Answers the command; what is refused changes nothing."""
+    def apply(self, command: AnyCommand) -> Reply:
+        """Run the command and return its reply. A refused command changes nothing."""
         rule: Rule = self.rules()[type(command)]
         try:
             return rule(command)
         except Refused as refusal:
-            return refusal.told
+            return refusal.reply
 
     def rules(self) -> dict[type[Any], Rule]:
         return {
@@ -66,17 +66,17 @@ class Model(Undoing, Operators):
             c.Probe: self.probe,
         }
 
-    def recover(self, _command: c.Recover) -> Told:
-        return Told("RecoverReply", {"recovered": list(self.recovered), "is_complete": True})
+    def recover(self, _command: c.Recover) -> Reply:
+        return Reply("RecoverReply", {"recovered": list(self.recovered), "is_complete": True})
 
-    def probe(self, _command: c.Probe) -> Told:
+    def probe(self, _command: c.Probe) -> Reply:
         self.changed()
-        return Told("ProbeReply", {"seq": len(self.log), "at": self.now})
+        return Reply("ProbeReply", {"seq": len(self.log), "at": self.now})
 
-    # What reads tell
+    # Reads
 
     def look(self, clock: int) -> "Model":
-        """Everything as a read sees it: what has run out is nobody's, although nothing is written down."""
+        """The state as reads see it: expired leases do not count, although nothing was recorded."""
         seen = copy(self)
         seen.log, seen.ended = list(self.log), list(self.ended)
         if self.has_expiries(max(clock, self.mark)):
@@ -90,20 +90,20 @@ class Model(Undoing, Operators):
         return min(ends, default=now + 1) <= now
 
     def get_job(self, name: str) -> Fields:
-        return told.job_view(self, self.jobs[name]) if name in self.jobs else told.never_seen(name)
+        return views.job_view(self, self.jobs[name]) if name in self.jobs else views.unknown_job_view(name)
 
     def list_heartbeats(self, names: Iterable[str]) -> Fields:
-        """Only of those that somebody has."""
+        """Of those that have an owner."""
         found = [(name, self.jobs[name].claim) for name in names if name in self.jobs]
-        claims = [told.heartbeat_view(self, name, claim) for name, claim in found if claim is not None]
+        claims = [views.heartbeat_view(self, name, claim) for name, claim in found if claim is not None]
         return {"at": self.now, "claims": claims}
 
     def list_jobs(self, status: str | None = None, queue: str | None = None) -> list[Fields]:
         found = [job for job in self.jobs.values() if status in {None, job.status} and queue in {None, job.queue}]
-        return [told.job_view(self, job, with_documents=False) for job in sorted(found, key=lambda job: job.name)]
+        return [views.job_view(self, job, with_documents=False) for job in sorted(found, key=lambda job: job.name)]
 
     def list_in_run_order(self, queue: str) -> list[Fields]:
-        """Ready, due later, claimed, dead, done; what is ready by priority, then both by when they are due."""
+        """Ready jobs by priority, then those due later by when, then claimed, dead and done ones."""
         jobs = [job for job in self.jobs.values() if job.queue == queue]
         waiting = [job for job in jobs if job.status == "queued"]
         ready = sorted((job for job in waiting if job.available_at <= self.now), key=lambda job: job.place)
@@ -111,13 +111,13 @@ class Model(Undoing, Operators):
         later.sort(key=lambda job: (job.available_at, job.place))
         rest = [job for job in jobs if job.status != "queued"]
         rest.sort(key=lambda job: (("claimed", "dead", "done").index(job.status), job.name))
-        return [told.job_view(self, job, with_documents=False) for job in [*ready, *later, *rest]]
+        return [views.job_view(self, job, with_documents=False) for job in [*ready, *later, *rest]]
 
     def queue_status(self, queue: str) -> Fields:
-        return told.queue_status(self, [queue], None, "", 10_000)
+        return views.queue_status(self, [queue], None, "", 10_000)
 
     def list_queues(self, log: list[Event]) -> Fields:
-        """By name. In the last hour by the minute, of which the first is the one after an hour ago; from the `log`."""
+        """By name, with the rates of the last 60 minutes, counted in `log`."""
         queues = {job.queue for job in self.jobs.values() if job.queue} | {name for name, n in self.limits.items() if n}
         queues |= self.pauses.keys()
         return {
@@ -146,24 +146,24 @@ class Model(Undoing, Operators):
 
     def get_session(self, name: str) -> Fields | None:
         """`name` is `principal/id`."""
-        return told.session_view(self, self.sessions[name]) if name in self.sessions else None
+        return views.session_view(self, self.sessions[name]) if name in self.sessions else None
 
     def list_sessions(self, status: str | None = None, principal: str | None = None) -> list[Fields]:
         found = [s for s in self.sessions.values() if status in {None, s.status} and principal in {None, s.principal}]
-        return [told.session_view(self, s, with_context=False) for s in sorted(found, key=lambda s: s.name)]
+        return [views.session_view(self, s, with_context=False) for s in sorted(found, key=lambda s: s.name)]
 
     def list_tokens(self) -> list[Fields]:
-        """Newest first; of those made at one moment, by id (no document says so)."""
+        """Newest first, then by id (no document says so)."""
         newest = sorted(self.tokens.values(), key=lambda token: (-token.created_at, token.name))
-        return [told.token_view(token) for token in newest]
+        return [views.token_view(token) for token in newest]
 
     def figures(self, clock: int) -> Fields:
-        """What has run out and is not written down yet is taken back, and its jobs wait."""
+        """An expired claim counts as lost before that is recorded, and its job as waiting."""
         now = max(clock, self.mark)
-        run_out = [job for job in self.jobs.values() if job.claim and self.expiry(job.claim) <= now]
+        expired = [job for job in self.jobs.values() if job.claim and self.expiry(job.claim) <= now]
         live = [claim for claim in self.live_claims() if self.expiry(claim) > now]
         queued = [job for job in self.jobs.values() if job.status == "queued"]
-        returned = [job for job in run_out if job.queue is not None]
+        returned = [job for job in expired if job.queue is not None]
         due = [job.available_at for job in queued if job.available_at <= now]
         due += [self.expiry(job.claim) for job in returned if job.claim]
         lost = [e for e in self.log if e.type in {"expired", "force_released"} and e.at > now - HOUR_MS]
@@ -175,7 +175,7 @@ class Model(Undoing, Operators):
             "open_sessions": sum(s.status == "open" and s.expires_at > now for s in self.sessions.values()),
             "waiting": len(queued) + len(returned),
             "oldest_due_at": min(due, default=None),
-            "taken_back": len(lost) + len(run_out),
+            "taken_back": len(lost) + len(expired),
             "queued": {name: sum(job.queue == name for job in queued) for name in {job.queue for job in queued}},
             "seq": len(self.log),
             "at": now,
@@ -184,7 +184,7 @@ class Model(Undoing, Operators):
 
 
 def health(counted: Fields, waited_ms: int) -> str:
-    """The thresholds of `octostore health`: from which number on it is degraded, and from which unhealthy."""
+    """Judge by the default thresholds of `octostore health`: degraded, unhealthy."""
     levels = [
         (counted["late"], 1, 10),
         (counted["stuck"], 1, 10),

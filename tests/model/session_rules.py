@@ -1,4 +1,4 @@
-"""What happens to sessions: tasks, hand-overs, agents that are lost and come back late."""
+"""What happens to sessions: tasks, hand-overs, and agents that expire and come back late."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from octostore.core.commands import AnyCommand
 from octostore.core.model import Outcome, Phase
 from tests.model.histories import leases_in
 from tests.model.job_rules import NEWEST, OUTCOMES, JobRules
-from tests.model.state import named_in
+from tests.model.state import session_key
 from tests.support.commands import (
     JOBS,
     KINDS,
@@ -42,7 +42,7 @@ class SessionRules(JobRules):
     def somebody_without_a_lease_writes(
         self, whose: str, principal: str, of_lock_client: bool, as_operator: bool
     ) -> None:
-        """Its principal or another; to their own session of that name, or to this one."""
+        """The session's principal or another one, by the plain id or by `principal/id`."""
         self.run(c.OpenSession(session_id="s", agent="ann", principal=whose, without_lease=of_lock_client))
         for name in ("s", f"{whose}/s"):
             terms: dict[str, Any] = {"session_id": name, "principal": principal}
@@ -71,7 +71,7 @@ class SessionRules(JobRules):
     def the_holder_of_a_session_takes_its_tasks(
         self, session_id: str, request_id: str | None, queues: list[str], way: Outcome
     ) -> None:
-        """One after the other, or as many as it asks for; and then again after it has closed the session."""
+        """It releases every second one, then closes the session and asks again."""
         (opened,) = self.run(c.OpenSession(session_id=session_id, agent="ann", ttl=5, request_id=request_id))
         lease_id = opened.lease_id if leases_in(opened) else "#0"
         for number, queue in enumerate(queues):
@@ -112,7 +112,7 @@ class SessionRules(JobRules):
 
     @rule(session_id=SESSIONS, principal=PRINCIPALS, request_id=REQUESTS, jobs=st.lists(LOCKS, max_size=3, unique=True))
     def a_session_has_work(self, session_id: str, principal: str, request_id: str | None, jobs: list[str]) -> None:
-        """A task, if there is one, and claims of its own, one of them a lock."""
+        """A task, if any, and bound claims, one of them a lock."""
         terms: dict[str, Any] = {"session_id": session_id, "owner": "ann", "principal": principal}
         self.run(
             c.ClaimTask(**terms, queues=("default", "other"), request_id=request_id),
@@ -138,7 +138,7 @@ class SessionRules(JobRules):
         max_attempts: int,
         numbers: tuple[int | None, ...],
     ) -> None:
-        """It says what it does, and ends its task, or is lost with it and resumed when that is due."""
+        """It saves its phase, then settles its task, or expires with it and is resumed when the task is due."""
         self.run(c.Enqueue(job_id="b", kind="build", max_attempts=max_attempts), c.RequeueJob(job_id="b"))
         task = c.ClaimTask(session_id=session_id, owner="ann", queues=("default",), ttl=5)
         (claim,) = self.run(task)
@@ -170,12 +170,12 @@ class SessionRules(JobRules):
     def a_session_is_handed_over(
         self, given: c.HandOverSession, taken: c.OpenSession | c.ClaimTask, between: AnyCommand | None, anybody: str
     ) -> None:
-        """The giver repeats all that it has said, and anybody the hand-over; then the other one comes."""
+        """The giver repeats its calls, anyone repeats the hand-over, and the other agent opens the session."""
         self.run(given, *([between] if between else []))
         handed = next(call for call in reversed(self.calls) if isinstance(call, c.HandOverSession))
         openings = [call for call in self.calls if isinstance(call, c.OpenSession | c.ClaimTask)]
-        opened = [call for call in openings if named_in(call) == named_in(handed) and call.request_id is not None]
-        principal, session_id = named_in(handed).split("/")
+        opened = [call for call in openings if session_key(call) == session_key(handed) and call.request_id is not None]
+        principal, session_id = session_key(handed).split("/")
         taken = msgspec.structs.replace(taken, session_id=session_id, principal=principal)
         self.run(handed, *opened[-1:])
         self.run(msgspec.structs.replace(handed, lease_id=None, principal=anybody))
@@ -183,14 +183,14 @@ class SessionRules(JobRules):
         self.run(handed)
 
     @rule(number=NEWEST, agent=OWNERS, is_closed=st.booleans(), principal=PRINCIPALS)
-    def a_taken_session_begins_anew(self, number: int, agent: str, is_closed: bool, principal: str) -> None:
-        """Whoever handed it over has no say in it any more."""
+    def a_session_starts_over_after_a_hand_over(self, number: int, agent: str, is_closed: bool, principal: str) -> None:
+        """The agent that handed it over can no longer change it."""
         given = [call for call in self.calls if isinstance(call, c.HandOverSession)]
         if number < len(given):
             handed = given[-1 - number]
-            whose, session_id = named_in(handed).split("/")
+            whose, session_id = session_key(handed).split("/")
             if is_closed:
-                self.run(c.CloseSession(session_id=named_in(handed), lease_id=None, principal=principal))
+                self.run(c.CloseSession(session_id=session_key(handed), lease_id=None, principal=principal))
             else:
                 self.both.clock.advance(31)
             self.run(c.OpenSession(session_id=session_id, agent=agent, principal=whose))
@@ -198,7 +198,7 @@ class SessionRules(JobRules):
 
     @rule(session_id=SESSIONS, kinds=KINDS, queue=QUEUES, is_closed=st.booleans())
     def a_session_is_lost_and_resumed(self, session_id: str, kinds: str, queue: str, is_closed: bool) -> None:
-        """It goes on with what it lost, once that is due; but not where it does not look."""
+        """It continues with what it lost once that is due, but only in the queues and kinds it asks for."""
         self.both.clock.advance(31)
         (claim,) = self.run(c.ClaimTask(session_id=session_id, owner="bob", queues=(queue,), kinds=(kinds,)))
         if is_closed and not leases_in(claim):

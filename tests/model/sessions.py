@@ -3,9 +3,9 @@
 from typing import TypeAlias
 
 from octostore.core import commands as c
-from tests.model import told
+from tests.model import views
 from tests.model.jobs import Jobs, document
-from tests.model.state import Claim, Job, Refused, Session, Told, named_in
+from tests.model.state import Claim, Job, Refused, Reply, Session, session_key
 
 Opening: TypeAlias = c.OpenSession | c.ClaimTask
 Write: TypeAlias = c.KeepSessionAlive | c.SaveSession | c.HandOverSession | c.CloseSession | c.ClaimTask
@@ -24,21 +24,21 @@ MAY_FOLLOW = {
 class Sessions(Jobs):
     # Opening
 
-    def open_session(self, command: c.OpenSession) -> Told:
+    def open_session(self, command: c.OpenSession) -> Reply:
         known = self.own_session(command)
         is_open = known is not None and known.status == "open"
         if known is not None and is_open and is_same_request(known, command):
             self.note_replay(known)
-            return told.opened(self, known, replayed=True)
-        its_own = [e for e in self.ended if e.session_id == named_in(command) and e.job_id is None]
+            return views.opened(self, known, replayed=True)
+        its_own = [e for e in self.ended if e.session_id == session_key(command) and e.job_id is None]
         self.check_not_ended(command, its_own)
         if known is not None and is_open and not is_offered_to(known, command.agent):
-            raise Refused("Held", **told.session_times(known), metadata=None, progress=None)
-        return told.opened(self, self.begin_session(command, command.agent), replayed=False)
+            raise Refused("Held", **views.session_times(known), metadata=None, progress=None)
+        return views.opened(self, self.begin_session(command, command.agent), replayed=False)
 
     def own_session(self, command: Opening) -> Session | None:
-        """What two principals call the same are two sessions."""
-        return self.sessions.get(named_in(command))
+        """Two principals that use the same id have two sessions."""
+        return self.sessions.get(session_key(command))
 
     def note_replay(self, session: Session) -> None:
         if not session.is_replayed:
@@ -51,8 +51,8 @@ class Sessions(Jobs):
             raise Refused("LimitExceeded", status=None, limit=command.max_sessions)
 
     def begin_session(self, command: Opening, agent: str, phase: str | None = None) -> Session:
-        """A new one; or one that goes on with its context, phase, note and what was in flight."""
-        before = self.sessions.get(named_in(command))
+        """Open a new session, or resume one with its context, phase, note and in-flight jobs."""
+        before = self.sessions.get(session_key(command))
         if before is None or before.status != "open":
             self.check_sessions(command)
         ttl_ms = round(command.ttl * 1_000)
@@ -65,7 +65,7 @@ class Sessions(Jobs):
             "phase_before": before.phase if before and phase else None,
             "without_lease": isinstance(command, c.OpenSession) and command.without_lease,
         }
-        seq = self.record("session_opened", command.principal, details, session_id=named_in(command))
+        seq = self.record("session_opened", command.principal, details, session_id=session_key(command))
         session = Session(
             id=command.session_id,
             agent=agent,
@@ -87,7 +87,7 @@ class Sessions(Jobs):
         session.phase = phase or session.phase
         self.sessions[session.name] = session
         for job in self.bound_to(session.name):
-            # What was handed over gets the lease of whoever takes it.
+            # Claims that were handed over get the new owner's lease.
             assert job.claim is not None
             job.claim.lease, job.claim.ttl_ms = session.lease, session.ttl_ms
         return session
@@ -95,8 +95,8 @@ class Sessions(Jobs):
     # Writing
 
     def session_of(self, command: Write) -> Session:
-        """The live session that the command may write to. Others than its principal do not learn of it."""
-        session = self.sessions.get(named_in(command))
+        """The live session that the command may write to. Other principals cannot see it."""
+        session = self.sessions.get(session_key(command))
         if session is None or not (may_write(session, command) or session.principal == command.principal):
             raise Refused("NotFound", job_id=None)
         if command.lease_id is None and not may_write(session, command):
@@ -105,24 +105,24 @@ class Sessions(Jobs):
             raise Refused("LeaseLost", job_id=session.id, ended=None, holder=None)
         return session
 
-    def keep_session_alive(self, command: c.KeepSessionAlive) -> Told:
+    def keep_session_alive(self, command: c.KeepSessionAlive) -> Reply:
         session = self.session_of(command)
         session.heartbeat_at, session.expires_at = self.now, self.now + session.ttl_ms
         self.changed()
         bound = [(job, job.claim) for job in self.bound_to(session.name) if job.claim is not None]
-        stuck = [job.name for job, claim in bound if self.tell_if_stuck(job, claim)]
-        told_to_stop = {job.name: self.tell_to_stop(job, command.principal) for job in self.bound_to(session.name)}
+        stuck = [job.name for job, claim in bound if self.log_if_stuck(job, claim)]
+        stops = {job.name: self.deliver_stop(job, command.principal) for job in self.bound_to(session.name)}
         fields = {
             "session_id": session.id,
             "expires_at": session.expires_at,
             "remaining_ms": session.ttl_ms,
             "renew_after_ms": session.ttl_ms // 3,
             "stuck_jobs": stuck,
-            "stop_requested": {name: stop for name, stop in told_to_stop.items() if stop is not None},
+            "stop_requested": {name: stop for name, stop in stops.items() if stop is not None},
         }
-        return Told("KeepaliveReply", fields)
+        return Reply("KeepaliveReply", fields)
 
-    def save_session(self, command: c.SaveSession) -> Told:
+    def save_session(self, command: c.SaveSession) -> Reply:
         session = self.session_of(command)
         if command.number is not None and command.number <= (session.save_number or 0):
             return saved(session)
@@ -141,15 +141,15 @@ class Sessions(Jobs):
         session.save_number = command.number or session.save_number
         return saved(session)
 
-    def close_session(self, command: c.CloseSession) -> Told:
-        session = self.sessions.get(named_in(command))
+    def close_session(self, command: c.CloseSession) -> Reply:
+        session = self.sessions.get(session_key(command))
         if session is None or session.status != "closed" or not may_write(session, command):
             session = self.session_of(command)
             self.end_session(session, command.principal)
-        return Told("ClosedReply", {"session_id": session.id})
+        return Reply("ClosedReply", {"session_id": session.id})
 
     def end_session(self, session: Session, actor: str, phase: str | None = None) -> None:
-        """One that is closed in order forgets what was in flight, and the note of a hand-over."""
+        """A closed session forgets what was in flight, and the note of a hand-over."""
         for job in self.bound_to(session.name):
             self.end(job, "released", actor, ended_at=self.now, reason="its session was closed")
         details = {"agent": session.agent, "ended_at": self.now, "phase": phase}
@@ -162,13 +162,13 @@ class Sessions(Jobs):
 
     # Handing over
 
-    def hand_over_session(self, command: c.HandOverSession) -> Told:
-        session = self.sessions.get(named_in(command))
+    def hand_over_session(self, command: c.HandOverSession) -> Reply:
+        session = self.sessions.get(session_key(command))
         if session is None or not is_same_hand_over(session, command):
             session = self.session_of(command)
             self.hand_over(session, command)
         fields = {"session_id": session.id, "agent": session.agent, "expires_at": session.expires_at}
-        return Told("HandedOverReply", {**fields, "jobs": [job.name for job in self.bound_to(session.name)]})
+        return Reply("HandedOverReply", {**fields, "jobs": [job.name for job in self.bound_to(session.name)]})
 
     def hand_over(self, session: Session, command: c.HandOverSession) -> None:
         self.remember_session(session)
@@ -188,7 +188,7 @@ class Sessions(Jobs):
             self.pass_on(job, session, command)
 
     def pass_on(self, job: Job, session: Session, command: c.HandOverSession) -> None:
-        """Ended and begun anew, so that it has a higher fencing token. It is no attempt."""
+        """End the claim and begin another, with a higher fencing token. No attempt is counted."""
         before = job.claim
         assert before is not None
         reason = f"handed over to {session.agent!r}"
@@ -214,25 +214,25 @@ class Sessions(Jobs):
             metadata=before.metadata,
             lock_delay_ms=before.lock_delay_ms,
             is_lock=before.is_lock,
-            in_session=session.id,  # whoever held it is gone, and with it the name that it gave itself
+            in_session=session.id,  # and no `holder`, which named the previous owner
             progress=before.progress,
             max_silence_ms=before.max_silence_ms,
             trace=before.trace,
         )
         self.begin(job, claim, job.attempts + 1, handed_over_by=before.owner)
         if before.stop is not None:
-            # Whoever gets it is asked the same.
+            # A request to stop passes on to the new owner.
             asked = before.stop
             self.ask_to_stop(job, asked["requested_by"], asked["reason"], cancels=asked["cancels"])
 
 
-def saved(session: Session) -> Told:
+def saved(session: Session) -> Reply:
     fields = {"session_id": session.id, "context_seq": session.context_seq, "phase": session.phase}
-    return Told("SavedReply", {**fields, "number": session.save_number})
+    return Reply("SavedReply", {**fields, "number": session.save_number})
 
 
 def may_write(session: Session, command: Write) -> bool:
-    """Only its lease can; but lock clients know none, and operators may end it or pass it on (docs/decisions/0035)."""
+    """Only with its lease, except for lock clients, and for operators who close it or hand it over (decision 35)."""
     if command.lease_id is not None:
         return session.lease == command.lease_id
     if isinstance(command, c.HandOverSession | c.CloseSession) and (
@@ -251,9 +251,9 @@ def is_offered_to(session: Session, agent: str) -> bool:
 
 
 def is_same_hand_over(session: Session, command: c.HandOverSession) -> bool:
-    """By the lease that did it, also after the session was taken, until it ends.
+    """With the giver's lease, a repeat is recognised until the session ends.
 
-    Without a lease, by whoever may do that, until the session is taken (no document says so).
+    Without a lease, until the other agent opens the session (no document says so).
     """
     if session.status != "open" or session.giver_lease is None or session.agent != command.to_agent:
         return False

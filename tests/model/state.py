@@ -1,7 +1,7 @@
-"""What the model keeps: one plain value for each thing that the documents talk about.
+"""The model's state: one plain class for each concept of the documents.
 
-Moments are milliseconds since 1970, durations milliseconds, documents decoded. A lease is a name that the model makes
-up; `comparing.py` learns which real secret stands for it.
+Moments are milliseconds since 1970, durations are milliseconds, documents are decoded. The model makes up names for
+leases; `comparing.py` pairs them with the real secrets.
 """
 
 from collections.abc import Callable
@@ -12,17 +12,17 @@ Fields = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Told:
-    """An answer: what kind of reply or error it is, and what it says. A field that is left out has its default."""
+class Reply:
+    """What a command returns: the class of the reply or error, and its fields. Missing fields have their defaults."""
 
     kind: str
     fields: Fields
 
 
-class Refused(Exception):  # it is an answer, too
+class Refused(Exception):  # a reply, not an error of the model
     def __init__(self, kind: str, **fields: Any) -> None:
         super().__init__(kind, fields)
-        self.told = Told(kind, fields)
+        self.reply = Reply(kind, fields)
 
 
 @dataclass
@@ -47,9 +47,9 @@ class Claim:
     claimed_at: int
     heartbeat_at: int
     expires_at: int | None
-    """None: it is bound to `session_id`, and lives as long as that."""
+    """None if it is bound to `session_id`, and expires with it."""
     session_id: str | None = None
-    """Here and below, with whose it is: `principal/id`, as events have it."""
+    """Here and below, `principal/id`, as in events."""
     request_id: str | None = None
     metadata: Any = None
     lock_delay_ms: int = 0
@@ -57,21 +57,21 @@ class Claim:
     progress: Fields | None = None
     holder: str | None = None
     in_session: str | None = None
-    """The session that whoever acquired the lock named, whether or not it is bound to it."""
+    """The session named when the lock was acquired, whether or not it is bound to it."""
     is_replayed: bool = False
     before: tuple[str, int] = ("free", 0)
-    """The status of the job when it was claimed, and its attempts."""
+    """The job's status and attempts when it was claimed."""
     stop: Fields | None = None
-    """What it was asked, as readers see it."""
+    """The request to stop, as readers see it."""
     numbers: dict[str, int] = field(default_factory=dict)
     """The newest number of each kind of write."""
     host: str | None = None
     pid: int | None = None
     max_silence_ms: int | None = None
     progress_at: int = 0
-    """When the owner last reported something, or got the job."""
-    is_told_stuck: bool = False
-    """The log says so, and the owner has reported nothing since."""
+    """When the owner last reported progress, or claimed the job."""
+    is_logged_stuck: bool = False
+    """Whether the current stall is in the log."""
     trace: str | None = None
 
 
@@ -113,9 +113,9 @@ class Job:
     payload: Any = None
     enqueuer: str | None = None
     enqueued: int = 0
-    """The event that put it in its queue: the older one is first, where all else is equal."""
+    """The `seq` of its `enqueued` event, which breaks ties in the queue."""
     trace: str | None = None
-    """Here and in a claim, what it came with (docs/decisions/0051)."""
+    """The traceparent, here and in a claim (docs/decisions/0051)."""
     past: list[Past] = field(default_factory=list)
     claim: Claim | None = None
 
@@ -157,7 +157,7 @@ class Session:
 
 @dataclass(frozen=True)
 class EndedRequest:
-    """A request id that made a claim or opened a session, which has ended."""
+    """A request id whose claim or session has ended."""
 
     principal: str
     request_id: str
@@ -184,7 +184,7 @@ class Token:
 
 @dataclass(frozen=True)
 class Backoff:
-    """The default of docs/how-to/queues.md: 2 s, doubling, at most 15 minutes. There is no chance in the model."""
+    """The default of docs/how-to/queues.md: 2 s, doubling, up to 15 minutes; without jitter."""
 
     base_ms: int = 2_000
     factor: float = 2
@@ -197,14 +197,14 @@ class Backoff:
         return round(min(delay, self.cap_ms))
 
 
-def named_in(command: Any) -> str:
-    """Which session a command means: its principal's, unless it says whose (docs/decisions/0035)."""
+def session_key(command: Any) -> str:
+    """The session that a command means: its own principal's, unless it names another (docs/decisions/0035)."""
     name = command.session_id or ""
     return name if "/" in name else f"{command.principal}/{name}"
 
 
-def id_in(name: str | None) -> str | None:
+def session_id_of(name: str | None) -> str | None:
     return None if name is None else name.split("/")[-1]
 
 
-Rule = Callable[[Any], Told]
+Rule = Callable[[Any], Reply]

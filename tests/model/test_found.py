@@ -1,4 +1,4 @@
-"""What the model has found in the real system, as the shortest history that shows it. Both agree by now."""
+"""Bugs that the model found in the real system, each with the shortest history that shows it."""
 
 import pytest
 
@@ -15,8 +15,8 @@ def both() -> SideBySide:
     return SideBySide()
 
 
-def test_a_lease_that_had_a_task_twice_may_repeat_how_it_ended_it_the_last_time(both: SideBySide) -> None:
-    """Only the first of its attempts was looked at."""
+def test_a_lease_that_had_a_task_twice_can_repeat_its_last_release(both: SideBySide) -> None:
+    """Only its first attempt was checked."""
     both.run([c.Enqueue(job_id="a", kind="build")])
     (first,) = both.run([TASK])
     names = {"job_id": "a", "lease_id": first.lease_id}
@@ -30,8 +30,8 @@ def test_a_lease_that_had_a_task_twice_may_repeat_how_it_ended_it_the_last_time(
     assert lost.ended.how == "failed"
 
 
-def test_a_hand_over_is_not_repeated_after_the_session_has_ended(both: SideBySide) -> None:
-    """It was answered as if the other agent still had it."""
+def test_a_hand_over_cannot_be_repeated_after_the_session_has_ended(both: SideBySide) -> None:
+    """The reply said that the other agent still had it."""
     (session,) = both.run([c.OpenSession(session_id="s", agent="ann")])
     given = c.HandOverSession(session_id="s", lease_id=session.lease_id, to_agent="bob")
     both.run([given])
@@ -41,8 +41,8 @@ def test_a_hand_over_is_not_repeated_after_the_session_has_ended(both: SideBySid
     assert isinstance(lost, LeaseLost)
 
 
-def test_a_late_claim_of_a_done_job_is_told_its_result_also_with_again(both: SideBySide) -> None:
-    """It was told that its lease was lost."""
+def test_a_late_repeat_of_a_claim_gets_the_result_of_a_done_job_even_with_again(both: SideBySide) -> None:
+    """It got `LeaseLost`."""
     claim = c.ClaimJob(job_id="a", owner="ann", request_id="r", again=True)
     (first,) = both.run([claim])
     both.run([c.ReleaseJob(job_id="a", lease_id=first.lease_id, outcome="done", result=b"7")])
@@ -50,8 +50,8 @@ def test_a_late_claim_of_a_done_job_is_told_its_result_also_with_again(both: Sid
     assert (late.status, late.result) == ("done", 7)
 
 
-def test_of_an_attempt_that_the_job_has_forgotten_a_late_repetition_is_told_how_it_ended(both: SideBySide) -> None:
-    """The model said more than anybody keeps: seen in one run of some hundred."""
+def test_a_late_repeat_learns_how_an_attempt_ended_that_the_job_no_longer_keeps(both: SideBySide) -> None:
+    """A bug in the model: it returned a note that no store keeps. Seen once in several hundred runs."""
     claim = c.ClaimJob(job_id="a", owner="ann", request_id="r")
     (first,) = both.run([claim])
     both.run([c.HeartbeatJob(job_id="a", lease_id=first.lease_id, note="half")])
@@ -65,8 +65,8 @@ def test_of_an_attempt_that_the_job_has_forgotten_a_late_repetition_is_told_how_
     assert (late.ended.how, late.ended.note) == ("released", None)
 
 
-def test_those_who_come_and_go_leave_a_done_job_as_it_was(both: SideBySide) -> None:
-    """Five claims that were undone pushed the others out of its memory, and with them how many attempts it took."""
+def test_undone_claims_leave_a_done_job_unchanged(both: SideBySide) -> None:
+    """Five undone claims pushed its real attempts out of its history, and changed its number of attempts."""
     (failed,) = both.run([c.ClaimJob(job_id="a", owner="ann")])
     both.run([c.ReleaseJob(job_id="a", lease_id=failed.lease_id, outcome="failed", error="disk full")])
     (done,) = both.run([c.ClaimJob(job_id="a", owner="bob")])
@@ -81,8 +81,8 @@ def test_those_who_come_and_go_leave_a_done_job_as_it_was(both: SideBySide) -> N
     assert [attempt.how for attempt in after.previous[-2:]] == ["done", "failed"]
 
 
-def test_what_was_handed_over_is_not_undone_with_the_answer_to_whoever_took_it(both: SideBySide) -> None:
-    """The claims ended as if they had never been made, and the session was closed."""
+def test_undoing_the_opening_of_a_handed_over_session_does_not_undo_its_claims(both: SideBySide) -> None:
+    """The claims were undone, and the session was closed."""
     both.run([c.Enqueue(job_id="a", kind="build")])
     (first,) = both.run([TASK])
     both.run([c.HandOverSession(session_id="s", lease_id=first.lease_id, to_agent="bob")])

@@ -1,7 +1,6 @@
-"""Random histories of all commands: the real system does what the model says, in every answer, read and event.
+"""Random histories of all commands: every reply, read and event of the real system is what the model says.
 
-`tests/stores/test_promises.py` shows that all stores agree with each other. This shows that the rules they share are
-those of the documents.
+`tests/stores/test_promises.py` shows that all stores agree. This shows that their rules are those of the documents.
 """
 
 from typing import Any
@@ -22,8 +21,6 @@ from tests.support.commands import any_command, locks, releases, task_claims, to
 
 
 class Histories(SessionRules):
-    # What happens
-
     @rule(drawn=st.lists(any_command(), min_size=1, max_size=4))
     def commands_arrive(self, drawn: list[AnyCommand]) -> None:
         self.run(*drawn)
@@ -50,7 +47,7 @@ class Histories(SessionRules):
 
     @rule(number=st.integers(0, 2), is_early=st.booleans())
     def time_passes_until_a_job_is_free(self, number: int, is_early: bool) -> None:
-        """Or until the last millisecond before."""
+        """Or until one millisecond before."""
         model = self.both.model
         moments = [(job.available_at, job.name) for job in model.jobs.values() if job.claim is None]
         moments += [(model.expiry(job.claim), job.name) for job in model.jobs.values() if job.claim]
@@ -73,7 +70,7 @@ class Histories(SessionRules):
         self.run(*drawn)
 
 
-TestHistories = pytest.mark.timeout(600)(Histories.TestCase)  # finding the shortest history may take that long
+TestHistories = pytest.mark.timeout(600)(Histories.TestCase)  # shrinking can take this long
 TestHistories.settings = settings(
     max_examples=90,
     stateful_step_count=40,
@@ -84,15 +81,15 @@ TestHistories.settings = settings(
 
 
 class UntidyHistories(Histories):
-    """Where expiries are written down as late as they can be."""
+    """Expiries are recorded as late as possible."""
 
     side_by_side = UntidySideBySide
 
     def the_clock_is_set_back(self) -> None:
-        """What the time is then depends on when anything was last written down."""
+        """Not here: the time would depend on when something was last recorded."""
 
     def run(self, *batch: AnyCommand) -> list[Any]:
-        """Without limits of queues, against which claims count until it is written down that they have run out."""
+        """Without queue limits: a claim counts against them until its expiry is recorded."""
         return super().run(*(command for command in batch if getattr(command, "max_claimed", UNSET) is UNSET))
 
 
@@ -101,7 +98,7 @@ TestUntidyHistories.settings = settings(TestHistories.settings, max_examples=60)
 
 
 class LongHistories(Histories):
-    """The same, for as long as `make faults` has time."""
+    """More of the same, for `make faults`."""
 
 
 class LongUntidyHistories(UntidyHistories):

@@ -1,6 +1,6 @@
-"""Short stories that chance tells too seldom. The model says what is right: each only has to get to the point.
+"""Short histories that random commands seldom produce. The model says what is right.
 
-A number is seconds that pass, a list one transaction. `#0` is the newest live lease, `~0` the newest that is over.
+A number is a pause in seconds, a list is one transaction. `#0` is the newest live lease, `~0` the newest ended one.
 """
 
 from typing import Any, TypeAlias
@@ -20,7 +20,7 @@ TASK = c.ClaimTask(session_id="s", owner="ann", queues=("default",), ttl=5, requ
 OPEN = c.OpenSession(session_id="s", agent="ann", ttl=5, request_id="r")
 TAKE = c.OpenSession(session_id="s", agent="bob", ttl=30)
 GIVE = c.HandOverSession(session_id="s", lease_id="#0", to_agent="bob", note="yours")
-BEAT = c.HeartbeatJob(job_id="a", lease_id="#0")
+HEARTBEAT = c.HeartbeatJob(job_id="a", lease_id="#0")
 KEEP = c.KeepSessionAlive(session_id="s", lease_id="#0")
 
 
@@ -41,16 +41,16 @@ def save(phase: Any, **terms: Any) -> c.SaveSession:
 
 
 STORIES: dict[str, list[Step]] = {
-    "a job that nobody enqueued waits as long as its owner says": [
+    "a failed job without a queue waits for its retry_after": [
         CLAIM,
         end("failed", retry_after=7),
         CLAIM,
         7,
         CLAIM,
     ],
-    "it is free at that moment, and not before": [CLAIM, end("failed", retry_after=7), 6.999, CLAIM, 0.001, CLAIM],
-    "a clean end forgets failures": [CLAIM, end("failed"), CLAIM, end(), CLAIM],
-    "a job that is done without a result has none": [
+    "it is free at that millisecond, not before": [CLAIM, end("failed", retry_after=7), 6.999, CLAIM, 0.001, CLAIM],
+    "a release forgets failures": [CLAIM, end("failed"), CLAIM, end(), CLAIM],
+    "a second result replaces the first, even with nothing": [
         CLAIM,
         end("done", result=b"1"),
         c.RequeueJob(job_id="a"),
@@ -58,7 +58,7 @@ STORIES: dict[str, list[Step]] = {
         end("done"),
         CLAIM,
     ],
-    "what is done once more begins anew": [
+    "a done job that is claimed again starts over": [
         CLAIM,
         c.CheckpointJob(job_id="a", lease_id="#0", data=b"1"),
         c.HeartbeatJob(job_id="a", lease_id="#0", note="half"),
@@ -67,7 +67,7 @@ STORIES: dict[str, list[Step]] = {
         end("done"),
         AGAIN,
     ],
-    "a lock-delay outlasts enqueueing": [
+    "a lock delay outlasts enqueueing": [
         c.ClaimJob(job_id="a", owner="ann", lock_delay=3),
         end(),
         enqueue("a"),
@@ -75,7 +75,7 @@ STORIES: dict[str, list[Step]] = {
         3,
         NEXT,
     ],
-    "a lock-delay does not shorten a backoff": [
+    "a lock delay does not shorten a backoff": [
         enqueue("a"),
         CLAIM,
         end("failed"),
@@ -89,24 +89,24 @@ STORIES: dict[str, list[Step]] = {
         CLAIM,
     ],
     "a released task keeps its place": [enqueue("a"), 1, enqueue("b"), CLAIM, 1, end(), NEXT],
-    "the line": [
+    "the order of a queue": [
         enqueue("a"),
         enqueue("b", run_at=1_000),
         enqueue("c", priority=1),
         enqueue("d/e", priority=1),
         *[NEXT] * 5,
     ],
-    "a queue's limit within a batch": [
+    "a queue limit within a transaction": [
         CLAIM,
         [enqueue("a"), enqueue("b"), enqueue("c"), c.SetQueue(queue="default", max_claimed=2), NEXT, NEXT],
         [end(), NEXT, NEXT],
         [c.SetQueue(queue="default", max_claimed=1), c.ClaimJob(job_id="a", owner="cat"), NEXT],
     ],
-    "one request twice at once": [
+    "the same request twice in one transaction": [
         [enqueue("a"), enqueue("b")],
         [c.ClaimNext(owner="bob", request_id="r"), c.ClaimNext(owner="bob", request_id="r")],
     ],
-    "whoever hands a session over has no say any more": [
+    "after a hand-over, the giver can change nothing": [
         enqueue("a"),
         TASK,
         c.ClaimJob(job_id="b", owner="ann", session_id="s", request_id="r2"),
@@ -126,7 +126,7 @@ STORIES: dict[str, list[Step]] = {
         TAKE,
         c.HandOverSession(session_id="s", lease_id="~1", to_agent="bob"),
     ],
-    "a lost task comes first, but not where nobody looks": [
+    "a lost task comes first, but only in the queues asked for": [
         enqueue("a", queue="other"),
         c.ClaimTask(session_id="s", owner="ann", queues=("other",), ttl=5),
         enqueue("b"),
@@ -137,7 +137,7 @@ STORIES: dict[str, list[Step]] = {
         c.CloseSession(session_id="s", lease_id="#0"),
         TAKE,
     ],
-    "a session that has run out is not revived": [
+    "a heartbeat does not revive an expired session": [
         OPEN,
         5,
         KEEP,
@@ -145,7 +145,7 @@ STORIES: dict[str, list[Step]] = {
         30,
         c.ClaimJob(job_id="a", owner="x", session_id="s"),
     ],
-    "from whom it was taken": [
+    "a claim says from whom it took over": [
         CLAIM,
         c.ForceReleaseJob(job_id="a", reason="stuck"),
         CLAIM,
@@ -154,7 +154,7 @@ STORIES: dict[str, list[Step]] = {
         5,
         CLAIM,
     ],
-    "one more attempt, or all of them": [
+    "requeue allows one more attempt, or all of them": [
         enqueue("a", max_attempts=2),
         CLAIM,
         end("failed"),
@@ -181,7 +181,7 @@ STORIES: dict[str, list[Step]] = {
         lock(holder="i"),
         lock(),
     ],
-    "what a session does, and which write is the newest": [
+    "phases of a session, and numbered writes": [
         OPEN,
         save("done", number=2),
         save("executing"),
@@ -192,29 +192,29 @@ STORIES: dict[str, list[Step]] = {
         TAKE,
         save("executing", number=1),
     ],
-    "an owner that is silent is stuck, once for each stall": [
+    "a silent owner is stuck, once for each stall": [
         c.ClaimJob(job_id="a", owner="ann", ttl=30, max_silence=5),
         4.999,
-        BEAT,
+        HEARTBEAT,
         0.001,
         c.ClaimJob(job_id="a", owner="bob"),
-        BEAT,
+        HEARTBEAT,
         1,
-        BEAT,
+        HEARTBEAT,
         c.HeartbeatJob(job_id="a", lease_id="#0", note="half"),
         4,
         c.CheckpointJob(job_id="a", lease_id="#0", data=b"1", number=2),
         4,
         c.CheckpointJob(job_id="a", lease_id="#0", data=b"0", number=1),
         1,
-        [BEAT, c.HeartbeatJob(job_id="a", lease_id="#0", percent=50), BEAT],
+        [HEARTBEAT, c.HeartbeatJob(job_id="a", lease_id="#0", percent=50), HEARTBEAT],
         5,
-        BEAT,
+        HEARTBEAT,
         end("failed"),
         CLAIM,
         20,
     ],
-    "who is handed a task begins to be silent then": [
+    "after a hand-over, silence counts from the beginning": [
         OPEN,
         c.ClaimJob(job_id="a", owner="ann", session_id="s", max_silence=2),
         c.ClaimJob(job_id="b", owner="ann", session_id="s"),
@@ -228,7 +228,7 @@ STORIES: dict[str, list[Step]] = {
         c.ClaimJob(job_id="a", owner="cat"),
         TAKE,
         2,
-        BEAT,
+        HEARTBEAT,
     ],
     "an undone claim leaves no trace": [
         enqueue("a"),

@@ -1,7 +1,7 @@
-"""The same in a store that has no time to tidy up: so much has run out that only what a command needs is written down.
+"""The same comparison with a store that records only the expiries a command needs, as if there were too many.
 
-An expired lease is no owner at once, whether or not anybody has written that down. So all answers and reads are those
-of the model, which takes everything back at once; only the order of the log, and so the numbers in it, may differ.
+An expired lease stops counting at once, recorded or not. So all replies and reads equal those of the model, which
+records expiries at once; only the order of the log may differ, and with it the numbers.
 """
 
 from collections import Counter, defaultdict
@@ -21,7 +21,7 @@ from octostore.stores.memory import MemoryBackend, MemoryRows
 from tests.model.comparing import Pair, View, differences, event_pair, plain
 from tests.model.histories import SideBySide
 from tests.model.model import Model
-from tests.model.state import Event, Told
+from tests.model.state import Event, Reply
 
 EXPIRIES = {"expired", "session_expired"}
 USUAL_SWEEP = 100
@@ -30,7 +30,7 @@ NUMBERS = {"fencing_token", "context_seq"}
 NOT_COMPARED = {"seq", "late_ms"}
 
 
-class NeverTidy(MemoryBackend):
+class NeverSweeping(MemoryBackend):
     @contextmanager
     def writing(self, needs: Needs) -> Iterator[MemoryRows]:
         if needs.sweep_limit <= USUAL_SWEEP:
@@ -39,14 +39,14 @@ class NeverTidy(MemoryBackend):
             yield rows
 
 
-class Untidily(View):
-    """Events are counted without the expiries, which may come later in the real log than in the model's."""
+class UntidyView(View):
+    """Numbers events without expiries, which may come later in the real log than in the model's."""
 
     def __init__(self, both: "UntidySideBySide") -> None:
         self.both = both
 
     def sorted(self, name: str, values: Any) -> Any:
-        """In which order things were lost is known from when that was written down."""
+        """Lost jobs are in the order in which their expiries were recorded, so ignore it."""
         if name != "in_flight":
             return values
         return sorted(values, key=lambda lost: lost if isinstance(lost, str) else plain(lost)["job_id"])
@@ -60,7 +60,7 @@ class Untidily(View):
 
 
 class Ranks:
-    """The numbers of events, if expiries did not count. A log only grows, so each event is looked at once."""
+    """The numbers that events would have without expiries. Reads each event once, because a log only grows."""
 
     def __init__(self, read: Callable[[int], Log]) -> None:
         self._read = read
@@ -76,7 +76,7 @@ class Ranks:
 
 
 def is_of_expiry(log: Log, place: int) -> bool:
-    """An expiry, or the end of a job whose owner was to stop for good: nothing else cancels a dead one."""
+    """An expiry, or the cancellation that follows it if the owner was asked to drain."""
     event = log[place]
     if event.type in EXPIRIES:
         return True
@@ -91,24 +91,24 @@ def is_dead(ended: Event | LogEntry) -> bool:
 
 class UntidySideBySide(SideBySide):
     def __init__(self) -> None:
-        self.view = Untidily(self)
+        self.view = UntidyView(self)
         self.ranks_of_model = Ranks(lambda after: self.model.log[after:])
         self.ranks_of_real = Ranks(lambda after: self.real.log(after))  # noqa: PLW0108  # it is made below
         self.expected, self.actual = BySubject(), BySubject()
-        super().__init__(NeverTidy())
+        super().__init__(NeverSweeping())
 
-    def prepare(self, answer: Any) -> None:
-        super().prepare(answer)
-        self.model.noticed_first = answer.job_id if isinstance(answer, ClaimReply) else None
+    def prepare(self, reply: Any) -> None:
+        super().prepare(reply)
+        self.model.noticed_first = reply.job_id if isinstance(reply, ClaimReply) else None
 
-    def compare(self, command: AnyCommand, told: Told, answer: Any, *, is_first: bool) -> None:
-        del is_first  # what has run out may be why to look again soon
-        if isinstance(command, Recover):  # what the model has taken back before is not in its answer
-            told, answer = Told(told.kind, told.fields | {"recovered": []}), replace(answer, recovered=[])
-        super().compare(command, told, answer, is_first=False)
+    def compare(self, command: AnyCommand, expected: Reply, reply: Any, *, is_first: bool) -> None:
+        del is_first  # `retry_after_ms` may depend on unrecorded expiries
+        if isinstance(command, Recover):  # the model has recorded most of them before
+            expected, reply = Reply(expected.kind, expected.fields | {"recovered": []}), replace(reply, recovered=[])
+        super().compare(command, expected, reply, is_first=False)
 
     def compare_logs(self) -> None:
-        """What happened to each job and session is the same, but for expiries that are not written down yet."""
+        """Each job and session has the same events, except for expiries that are not recorded yet."""
         self.expected.take(self.model.log[self.expected.count :])
         self.actual.take(self.real.log(self.actual.count))
         for subject, events in self.expected.of.items():
@@ -125,21 +125,21 @@ class UntidySideBySide(SideBySide):
         assert one == other, differences(one, other)
 
     def compare_queues(self, seen: Model) -> None:
-        """But for the expiries among what failed."""
+        """Without the rates, which count recorded expiries."""
         expected = [{**queue, "rates": None} for queue in seen.list_queues(self.model.log)["queues"]]
-        told = sorted(plain(self.real.ask(ListQueues()).queues), key=lambda queue: str(queue["queue"]))
-        actual = [{**queue, "rates": None} for queue in told]
+        listed = sorted(plain(self.real.ask(ListQueues()).queues), key=lambda queue: str(queue["queue"]))
+        actual = [{**queue, "rates": None} for queue in listed]
         assert expected == actual, differences(expected, actual)
 
     def compare_figures(self) -> None:
-        """Others tell apart what is written down and what is not."""
+        """The other figures depend on which expiries are recorded."""
         expected, actual = self.model.figures(self.clock.now_ms), plain(self.real.ask(GetFigures()))
         for name in ("claimed", "late", "stuck", "open_sessions"):
             assert expected[name] == actual[name], name
 
 
 class BySubject:
-    """What happened to each job and session."""
+    """The events of each job and session."""
 
     def __init__(self) -> None:
         self.of: dict[Any, list[Any]] = defaultdict(list)

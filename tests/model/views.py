@@ -1,9 +1,9 @@
-"""What answers say of a job, a claim, a session: the fields of `core/replies.py`, from the model's state."""
+"""Replies and views, with the fields of `core/replies.py`, from the model's state."""
 
 from typing import Any
 
 from tests.model.ground import Ground
-from tests.model.state import Claim, Fields, Job, Past, Refused, Session, Token, Told, id_in
+from tests.model.state import Claim, Fields, Job, Past, Refused, Reply, Session, Token, session_id_of
 
 
 def past_view(past: Past) -> Fields:
@@ -26,7 +26,7 @@ def previous(job: Job) -> list[Fields]:
     return [past_view(past) for past in reversed(job.past)]
 
 
-def who_has_it(ground: Ground, job: Job, claim: Claim) -> Fields:
+def owner_fields(ground: Ground, job: Job, claim: Claim) -> Fields:
     return {
         "owner": claim.owner,
         "principal": claim.principal,
@@ -36,7 +36,7 @@ def who_has_it(ground: Ground, job: Job, claim: Claim) -> Fields:
         "expires_at": ground.expiry(claim),
         "fencing_token": claim.token,
         "attempt": job.attempts + 1,
-        "session_id": id_in(claim.session_id),
+        "session_id": session_id_of(claim.session_id),
     }
 
 
@@ -45,9 +45,9 @@ def owner_view(ground: Ground, job: Job) -> Fields | None:
         return None
     return {
         "job_id": job.name,
-        **what_it_does(ground, job.claim),
-        **who_has_it(ground, job, job.claim),
-        **silence(job.claim),
+        **activity_fields(ground, job.claim),
+        **owner_fields(ground, job, job.claim),
+        **max_silence_field(job.claim),
         "stop_requested": job.claim.stop,
         "traceparent": job.claim.trace,
         "last_progress_at": None if job.claim.max_silence_ms is None else job.claim.progress_at,
@@ -67,13 +67,13 @@ def heartbeat_view(ground: Ground, name: str, claim: Claim) -> Fields:
     }
 
 
-def what_it_does(ground: Ground, claim: Claim) -> Fields:
-    """And which process it is."""
+def activity_fields(ground: Ground, claim: Claim) -> Fields:
+    """What the owner reports, and which process it is."""
     is_stuck = ground.is_stuck(claim, ground.now)
     return {"progress": claim.progress, "stuck": is_stuck, "host": claim.host, "pid": claim.pid}
 
 
-def silence(claim: Claim) -> Fields:
+def max_silence_field(claim: Claim) -> Fields:
     return {"max_silence": None if claim.max_silence_ms is None else claim.max_silence_ms / 1_000}
 
 
@@ -108,7 +108,7 @@ def job_view(ground: Ground, job: Job, *, with_documents: bool = True) -> Fields
     return fields
 
 
-def never_seen(name: str) -> Fields:
+def unknown_job_view(name: str) -> Fields:
     nothing = ["queue", "kind", "priority", "max_attempts", "available_at", "created_at", "claim", "owner"]
     nothing += ["last_outcome", "error", "note"]
     return {"job_id": name, "status": "free", "attempts": 0, "is_known": False, **dict.fromkeys(nothing)}
@@ -118,16 +118,16 @@ def _about(job: Job, status: str) -> Fields:
     return {"status": status, "job_id": job.name, "queue": job.queue, "kind": job.kind}
 
 
-def claimed(ground: Ground, job: Job, *, replayed: bool = False) -> Told:
+def claimed(ground: Ground, job: Job, *, replayed: bool = False) -> Reply:
     claim = job.claim
     assert claim is not None
     left_ms = ground.expiry(claim) - ground.now
-    return Told(
+    return Reply(
         "ClaimReply",
         {
             **_about(job, "claimed"),
-            **who_has_it(ground, job, claim),
-            **silence(claim),
+            **owner_fields(ground, job, claim),
+            **max_silence_field(claim),
             "lease_id": claim.lease,
             "replayed": replayed,
             "ttl": claim.ttl_ms / 1_000,
@@ -143,18 +143,18 @@ def claimed(ground: Ground, job: Job, *, replayed: bool = False) -> Told:
     )
 
 
-def held(ground: Ground, job: Job) -> Told:
+def held(ground: Ground, job: Job) -> Reply:
     assert job.claim is not None
     fields = {
         **_about(job, "held"),
-        **who_has_it(ground, job, job.claim),
-        **what_it_does(ground, job.claim),
+        **owner_fields(ground, job, job.claim),
+        **activity_fields(ground, job.claim),
         "retry_after_ms": ground.expiry(job.claim) - ground.now,
     }
-    return Told("ClaimReply", fields)
+    return Reply("ClaimReply", fields)
 
 
-def finished(job: Job) -> Told:
+def finished(job: Job) -> Reply:
     fields = {
         **_about(job, job.status),
         "result": job.result if job.status == "done" else None,
@@ -162,10 +162,10 @@ def finished(job: Job) -> Told:
         "note": job.note,
         "previous": previous(job),
     }
-    return Told("ClaimReply", fields)
+    return Reply("ClaimReply", fields)
 
 
-def delayed(ground: Ground, job: Job, until: int) -> Told:
+def delayed(ground: Ground, job: Job, until: int) -> Reply:
     fields = {
         **_about(job, "delayed"),
         "available_at": until,
@@ -174,13 +174,13 @@ def delayed(ground: Ground, job: Job, until: int) -> Told:
         "previous": previous(job),
         "pause": ground.pauses.get(job.queue or ""),
     }
-    return Told("ClaimReply", fields)
+    return Reply("ClaimReply", fields)
 
 
-def empty(ground: Ground, status: Fields, look_again_at: int) -> Told:
+def empty(ground: Ground, status: Fields, retry_at: int) -> Reply:
     shared = {name: status[name] for name in ("queue", "available_at", "all_done")}
-    hint = look_again_at - ground.now
-    return Told(
+    hint = retry_at - ground.now
+    return Reply(
         "ClaimReply", {"status": "empty", "job_id": None, "queue_status": status, "retry_after_ms": hint, **shared}
     )
 
@@ -188,7 +188,7 @@ def empty(ground: Ground, status: Fields, look_again_at: int) -> Told:
 def queue_status(
     ground: Ground, queues: list[str], kinds: tuple[str, ...] | None, prefix: str, counted_to: int
 ) -> Fields:
-    """What is settled is of any kind: nobody can get it."""
+    """`kinds` does not restrict the counts of dead and done jobs."""
     here = [job for job in ground.jobs.values() if job.queue in queues and job.name.startswith(prefix)]
     wanted = [job for job in here if kinds is None or job.kind in kinds]
     queued = [job.available_at for job in wanted if job.status == "queued"]
@@ -217,20 +217,20 @@ def queue_status(
 
 
 def _owners(claimed: list[Job], queues: list[str]) -> list[str]:
-    """Each once, up to five: queue by queue, and in the order of the names of what they have."""
+    """Up to five different owners, ordered by queue and job name."""
     in_order = sorted(claimed, key=lambda job: (queues.index(job.queue or ""), job.name))
     return list(dict.fromkeys(job.claim.owner for job in in_order if job.claim))[:5]
 
 
 def lease_lost(ground: Ground, job: Job, ended: Past | None) -> Refused:
-    """It tells how the lease ended, if that is remembered, and who has the job now."""
+    """With how the lease ended, if the job still knows, and who owns the job now."""
     return Refused(
         "LeaseLost", job_id=job.name, ended=past_view(ended) if ended else None, holder=owner_view(ground, job)
     )
 
 
-def released(job: Job, past: Past) -> Told:
-    return Told(
+def released(job: Job, past: Past) -> Reply:
+    return Reply(
         "ReleaseReply",
         {
             "job_id": job.name,
@@ -277,7 +277,7 @@ def session_times(session: Session) -> Fields:
     }
 
 
-def session_held(ground: Ground, session: Session) -> Told:
+def session_held(ground: Ground, session: Session) -> Reply:
     fields = {
         "status": "held",
         "job_id": None,
@@ -286,11 +286,11 @@ def session_held(ground: Ground, session: Session) -> Told:
         "retry_after_ms": session.expires_at - ground.now,
         **session_times(session),
     }
-    return Told("ClaimReply", fields)
+    return Reply("ClaimReply", fields)
 
 
-def opened(ground: Ground, session: Session, *, replayed: bool, but: Any = None) -> Told:
-    """`but` is the task that the reply tells of anyway."""
+def opened(ground: Ground, session: Session, *, replayed: bool, but: Any = None) -> Reply:
+    """`but` is a task that the reply already contains."""
     names = [job.name for job in ground.bound_to(session.name)]
     names += [name for name in session.in_flight if name not in names]
     left_ms = session.expires_at - ground.now
@@ -311,7 +311,7 @@ def opened(ground: Ground, session: Session, *, replayed: bool, but: Any = None)
         "note": session.note,
         "in_flight": [in_flight(ground.job(name), session) for name in names if name != but],
     }
-    return Told("SessionReply", fields)
+    return Reply("SessionReply", fields)
 
 
 def in_flight(job: Job, session: Session) -> Fields:
