@@ -6,7 +6,7 @@
     release   settle    CLIENT     below `process`, or `receive` if nothing was held
 
 A claim that is not granted leaves no span: its `receive` is started, because its context is sent with the claim, and
-never ended. Of jobs, spans tell names and numbers; never a lease id, a document, or the text of an error.
+never ended. Spans carry names and numbers of jobs; never a lease id, a document, or the text of an error.
 """
 
 from collections import OrderedDict
@@ -33,7 +33,7 @@ _Attributes = dict[str, Any]
 
 
 class _Attempt(NamedTuple):
-    """Where the spans of an attempt belong, and what they all tell."""
+    """The parent, attributes and links that the spans of an attempt share."""
 
     context: SpanContext
     attributes: _Attributes
@@ -41,7 +41,7 @@ class _Attempt(NamedTuple):
 
 
 class Spans:
-    """Those of one store. Safe to use from many threads."""
+    """The spans of one store. Safe to use from many threads."""
 
     def __init__(self, provider: Any = None) -> None:
         self._tracer = trace.get_tracer("octostore", __version__, provider, SCHEMA_URL)
@@ -58,7 +58,7 @@ class Spans:
         lease_id = reply.lease_id or ""
         attempt = self.find(lease_id) or _attempt_of(reply, _context_of(reply.attempt_traceparent))
         span = self.start("process", SpanKind.CONSUMER, _below(attempt.context), attempt.attributes, attempt.links)
-        # From here on, what settles the job belongs below the work on it.
+        # The span that settles the job belongs below this one.
         self.remember(lease_id, attempt._replace(context=span.get_span_context()))
         return WorkSpan(span)
 
@@ -149,7 +149,7 @@ class _Send(_Part):
     def __init__(self, spans: Spans, commands: Sequence[Enqueue]) -> None:
         given = dict.fromkeys(command.traceparent for command in commands if command.traceparent)
         contexts = [_context_of(traceparent) for traceparent in given]
-        # The context of a job that was given one stays what it is.
+        # A context that the caller passed explicitly stays as it is.
         parent = _below(contexts[0]) if len(contexts) == 1 and not _is_in_span() else None
         attributes: _Attributes = {"messaging.destination.name": _same(command.queue for command in commands)}
         if len(commands) == 1:
@@ -222,13 +222,13 @@ class _Settle(_Part):
             attempt = _context_of(reply.traceparent)
             if self._attempt is None and attempt.is_valid:
                 self.span.add_link(attempt, {"octostore.link": "attempt"})
-        if not isinstance(reply, Unreachable):  # then it is tried again
+        if not isinstance(reply, Unreachable):  # it will be retried
             self._spans.forget(self._lease_id)
         _end(self.span, reply if isinstance(reply, BaseException) else None)
 
 
 class WorkSpan:
-    """The `process` span of an attempt, current from here on until `leave`."""
+    """The `process` span of an attempt, current until `leave`."""
 
     def __init__(self, span: Span) -> None:
         self._span = span
@@ -238,7 +238,7 @@ class WorkSpan:
         attach(trace.set_span_in_context(span))
 
     def leave(self) -> None:
-        """Make current what was so before; not in another thread or task, where this span never was."""
+        """Restore the previous current span; does nothing in another thread or task, where this span was never current."""
         if trace.get_current_span() is self._span:
             attach(self._before)
 
@@ -265,7 +265,7 @@ def _context_of(traceparent: str | None) -> SpanContext:
 
 
 def _below(context: SpanContext) -> Context:
-    """What makes a span a child of `context`, or a root if that is not valid."""
+    """The parent context for a child of `context`, or for a root span if that is not valid."""
     return trace.set_span_in_context(NonRecordingSpan(context), Context()) if context.is_valid else Context()
 
 
@@ -318,7 +318,7 @@ def _known(attributes: Mapping[str, Any]) -> _Attributes:
 
 
 def _end(span: Span, error: BaseException | str | None = None) -> None:
-    """Of an error its kind alone, because its text may quote a payload."""
+    """Record only the type of an error, because its text may quote a payload."""
     if error is not None:
         span.set_status(StatusCode.ERROR)
         span.set_attribute("error.type", error if isinstance(error, str) else type(error).__qualname__)

@@ -1,4 +1,4 @@
-"""Ports that make spans. What makes none, and all else that a port can do, goes straight to the port inside."""
+"""Ports that create spans. Every other call goes straight to the wrapped port."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Whether calls make spans. Nothing of OpenTelemetry is imported unless they do."""
+"""Whether calls create spans. OpenTelemetry is imported only if they do."""
 
 import os
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
@@ -14,17 +14,17 @@ P = TypeVar("P")
 
 
 class TracerProvider(Protocol):
-    """OpenTelemetry's, of which the API or the SDK has several."""
+    """OpenTelemetry's tracer provider, from its API or SDK."""
 
     def get_tracer(self, *names: Any, **options: Any) -> Any: ...
 
 
 Tracing: TypeAlias = bool | TracerProvider | None
-"""True for the global provider, False for no spans; None for what `OCTOSTORE_TRACING` says."""
+"""True for the global provider, False for no spans; None to follow `OCTOSTORE_TRACING`."""
 
 
 def choose_spans(tracing: Tracing) -> "Spans | None":
-    """Raise `InvalidInput` if they cannot be made."""
+    """Raise `InvalidInput` if tracing is not available."""
     if tracing is None:
         setting = os.environ.get(TRACING_VARIABLE, "")
         if setting not in _SETTINGS:

@@ -22,19 +22,19 @@ from octostore.core.working_set import WorkingSet
 
 
 def expiry_of(ws: WorkingSet, claim: Claim) -> int:
-    """When the claim ends unless somebody heartbeats; a bound one ends with its session."""
+    """When the claim expires without a heartbeat; a bound claim expires with its session."""
     return _session_of(ws, claim).expires_at if claim.expires_at is None else claim.expires_at
 
 
 def heartbeat_of(ws: WorkingSet, claim: Claim) -> int:
-    """When the owner last proved to be alive; for a bound claim its session's keepalives count, too."""
+    """The owner's last heartbeat; for a bound claim, its session's keepalives count too."""
     if claim.expires_at is not None:
         return claim.heartbeat_at
     return max(claim.heartbeat_at, _session_of(ws, claim).heartbeat_at)
 
 
 def late_at_of(ws: WorkingSet, claim: Claim) -> int:
-    """From when on two of the heartbeats that it lives by, its own or its session's, are missing."""
+    """When two heartbeats will be missing, its own or its session's."""
     return late_at(expiry_of(ws, claim), ttl_of(ws, claim))
 
 
@@ -54,17 +54,17 @@ def _session_of(ws: WorkingSet, claim: Claim) -> Session:
 
 
 def session_id_of(claim: Claim) -> str | None:
-    """As its principal calls it."""
+    """By its principal's name for it."""
     return None if claim.session_id is None else id_of(claim.session_id)
 
 
 def previous(job: Job) -> list[replies.AttemptView]:
-    """The attempts that ended, newest first."""
+    """The ended attempts, newest first."""
     return [attempt_view(attempt) for attempt in reversed(read_history(job))]
 
 
 def newest_attempt(job: Job) -> Attempt | None:
-    """The last one that anybody knew of."""
+    """The last attempt anyone knew of."""
     return next((attempt for attempt in reversed(read_history(job)) if attempt.how != "undone"), None)
 
 
@@ -178,7 +178,7 @@ def job_view(ws: WorkingSet, job: Job, *, with_documents: bool = True) -> replie
 def claimed_reply(ws: WorkingSet, job: Job, claim: Claim, *, replayed: bool = False) -> replies.ClaimReply:
     expires_at = expiry_of(ws, claim)
     remaining_ms = expires_at - ws.now
-    # By position, because a call with more than 15 names builds a dictionary first, and takes five times as long.
+    # Positional, because a call with more than 15 keywords builds a dictionary first, and takes five times as long.
     return replies.ClaimReply(
         "claimed",
         job.job_id,
