@@ -238,7 +238,7 @@ class WorkSpan:
         attach(trace.set_span_in_context(span))
 
     def leave(self) -> None:
-        """Restore the previous current span; does nothing in another thread or task, where this span was never current."""
+        """Restore the previous span; does nothing in a thread or task where this span was never current."""
         if trace.get_current_span() is self._span:
             attach(self._before)
 
