@@ -24,7 +24,7 @@ from octostore.stores.store import LocalStore, default_sources
 from octostore.stores.wakeups import Topic
 from tests.support.async_as_sync import Loop, StoreAsSync
 from tests.support.files import make_empty
-from tests.support.postgres import empty_store, give_back
+from tests.support.postgres import empty_store, put_back
 from tests.support.served import ServedStore
 from tests.support.world import ManualClock
 
@@ -117,7 +117,7 @@ def open_server(folder: Path, clock: ManualClock) -> Opened:
 def open_postgres(_folder: Path, clock: ManualClock) -> Opened:
     url = empty_store()
     stores = OneForEach(partial(PostgresBackend, parse_address(url), lambda: clock(Mark(0, "", 0)).now), as_stored)
-    return stores.opened()._replace(close=lambda: give_back(url))
+    return stores.opened()._replace(close=lambda: put_back(url))
 
 
 KINDS: dict[str, Callable[[Path, ManualClock], Opened]] = {

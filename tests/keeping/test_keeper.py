@@ -17,7 +17,7 @@ from octostore.keeping.processes import find
 from octostore.keeping.watching import agent_here
 from tests.keeping.conftest import end_keepers, kept_in
 from tests.support.at_terminal import AtTerminal
-from tests.support.postgres import empty_store, give_back
+from tests.support.postgres import empty_store, put_back
 from tests.support.processes import free_port, until
 from tests.support.running import FOREVER, UNTIL_TOLD, Octostore, is_alive, secrets_visible_of, signals_of
 from tests.support.server import ServerProcess
@@ -409,7 +409,7 @@ def test_on_postgresql(tmp_path: Path) -> None:
             assert store.claim_job("job", "bob").checkpoint == {"step": 2}
         finally:
             end_keepers(tmp_path)
-    give_back(url)
+    put_back(url)
 
 
 @pytest.mark.parametrize("ttl", ["0.5", "100000"])

@@ -11,7 +11,7 @@ import octostore
 from octostore.stores.sqlite import SqliteBackend
 from octostore.stores.store import LocalStore, default_sources
 from tests.support.files import make_empty
-from tests.support.postgres import empty_store, give_back
+from tests.support.postgres import empty_store, put_back
 from tests.support.processes import Worker
 from tests.support.served import ServedStore
 from tests.support.spans import Spans, assert_tells_none_of, links_of, place_in, place_of, trace_of
@@ -35,7 +35,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     if request.param == "postgres":
         url = empty_store()
         yield Place(url)
-        give_back(url)
+        put_back(url)
         return
     make_empty(path)
     if request.param == "sqlite":

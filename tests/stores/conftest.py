@@ -28,7 +28,7 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     yield world
     world.backend.close()
     if url is not None:
-        postgres.give_back(url)
+        postgres.put_back(url)
 
 
 @pytest.fixture(scope="session")

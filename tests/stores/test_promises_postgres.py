@@ -10,7 +10,7 @@ from octostore.stores.base import Backend
 from octostore.stores.postgres.backend import PostgresBackend
 from octostore.stores.postgres.connection import parse_address
 from tests.stores.test_promises import Histories
-from tests.support.postgres import empty_store, give_back
+from tests.support.postgres import empty_store, put_back
 from tests.support.world import DatabaseClock, World
 
 
@@ -32,7 +32,7 @@ class PostgresPromises(Histories):
 
     def teardown(self) -> None:
         super().teardown()
-        give_back(self.url)
+        put_back(self.url)
 
 
 TestPostgresPromises = PostgresPromises.TestCase

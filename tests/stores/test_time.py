@@ -37,7 +37,7 @@ from octostore.stores.postgres.connection import parse_address
 from octostore.stores.reading import ask
 from octostore.stores.sqlite import SqliteBackend
 from tests.support.files import make_empty
-from tests.support.postgres import empty_store, give_back
+from tests.support.postgres import empty_store, put_back
 from tests.support.world import START_MS, repeatable_sources
 
 JOBS = st.sampled_from(["a", "b", "c"])
@@ -319,7 +319,7 @@ class PostgresHistories(SqliteHistories):
 
     def teardown(self) -> None:
         super().teardown()
-        give_back(self.url)
+        put_back(self.url)
 
 
 @pytest.mark.parametrize("histories", [Histories, SqliteHistories, PostgresHistories])

@@ -89,7 +89,7 @@ def empty_store() -> str:
     return _emptied.pop() if _emptied else made(new_schema())
 
 
-def give_back(url: str) -> None:
+def put_back(url: str) -> None:
     """Once nobody is connected to it any more."""
     place = parse_address(url)
     _connection(place.url).execute(_EMPTY.format(sql.Literal(place.schema), sql.Identifier(place.schema, "counters")))

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from octostore.agents.hooks import answers
+from octostore.agents.hooks import replies
 from octostore.agents.hooks.detached import in_a_detached_child
 from octostore.cli import words
 from octostore.cli.hook_call import PATIENCE_SECONDS, HookCall, ask_in_time, claims_held_by, import_reader
@@ -41,7 +41,7 @@ def at_session_start(hook: HookCall) -> str:
     if hook.payload.is_after_compaction:
         with suppress(OctoStoreError):  # `prime` has reported it
             text += "".join(f"\n{line}" for line in _held_lines(hook))
-    return answers.context_at_start(hook.payload.client, text, hook.owner)
+    return replies.context_at_start(hook.payload.client, text, hook.owner)
 
 
 def at_tool_use(hook: HookCall) -> str | None:
@@ -52,7 +52,7 @@ def at_tool_use(hook: HookCall) -> str | None:
         return None
     with suppress(OctoStoreError):
         text = "\n".join(_held_lines(hook))
-        return answers.context_after_tool(hook.payload.client, text) if text else None
+        return replies.context_after_tool(hook.payload.client, text) if text else None
     with hook.remembered.memory() as memory:
         memory.is_compacted = True  # next time
     return None
@@ -65,9 +65,9 @@ def at_compaction(hook: HookCall) -> str | None:
         with hook.remembered.memory() as memory:
             memory.is_compacted = True
     try:
-        return answers.before_compaction(client, "\n".join(_held_lines(hook))) or None
+        return replies.before_compaction(client, "\n".join(_held_lines(hook))) or None
     except OctoStoreError as error:
-        return answers.notice(client, _unreadable_message(error), is_compaction=True)
+        return replies.notice(client, _unreadable_message(error), is_compaction=True)
 
 
 def at_stop(hook: HookCall) -> str | None:
@@ -77,11 +77,11 @@ def at_stop(hook: HookCall) -> str | None:
     try:
         held = [claim.job_id for claim in claims_held_by(hook)]
     except OctoStoreError as error:
-        return answers.notice(hook.payload.client, _unreadable_message(error))
+        return replies.notice(hook.payload.client, _unreadable_message(error))
     with hook.remembered.memory() as memory:
         new = [job for job in held if job not in memory.reported]
         memory.reported = held
-    return answers.not_yet(hook.payload.client, _still_held_message(new, hook)) if new else None
+    return replies.not_yet(hook.payload.client, _still_held_message(new, hook)) if new else None
 
 
 def at_session_end(hook: HookCall) -> None:

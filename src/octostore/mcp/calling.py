@@ -38,7 +38,7 @@ async def answer_call(
         asked = arguments.read(tool.takes, given)
         answer = await tool.call(ToolContext(await caller.store(), caller, tell_progress), asked)
     except OctoStoreError as error:
-        said = text_of(texts.failure_answer(error))
+        said = text_of(texts.failure_result(error))
     except Exception as fault:  # noqa: BLE001  # the last chance to report it in words
         tell(f"internal error in {tool.name}: {type(fault).__name__}: {fault}")
         said = text_of(

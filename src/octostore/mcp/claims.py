@@ -16,9 +16,9 @@ from octostore.core.limits import NOTE_BYTES
 from octostore.core.model import Outcome
 from octostore.core.replies import CheckpointReply, ClaimReply, HeartbeatReply, JobOwner, ReleaseReply
 from octostore.mcp import texts
-from octostore.mcp.answers import MyClaim, claim_answer, has_task_answer
 from octostore.mcp.arguments import OneClaim
 from octostore.mcp.own import NotHeld
+from octostore.mcp.results import MyClaim, claim_result, has_task_result
 from octostore.mcp.silence import Silence
 
 CLAIMS_MAX = 100
@@ -201,7 +201,7 @@ class Claims:
         return kept is not None and kept.is_claim_of(seen)
 
     def has_task(self, reply: ClaimReply) -> msgspec.Struct:
-        return has_task_answer(reply)
+        return has_task_result(reply)
 
     async def views(self, _store: AsyncOctoStore) -> list[MyClaim]:
         return await asyncio.gather(*(kept.view() for kept in self.current))
@@ -234,7 +234,7 @@ class Claims:
         if before is not None and not before.is_over:
             await before.stop()  # it was lost, or the store would not have given the job to someone else
         self._forget()
-        return claim_answer(reply, held_here=True)
+        return claim_result(reply, held_here=True)
 
     def notices(self) -> list[str]:
         """Each is returned once."""

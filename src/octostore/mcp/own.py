@@ -8,8 +8,8 @@ from octostore.client.async_store import AsyncOctoStore
 from octostore.core.errors import OctoStoreError
 from octostore.core.model import Outcome, Phase
 from octostore.core.replies import CheckpointReply, ClaimReply, HandedOverReply, HeartbeatReply, JobOwner, ReleaseReply
-from octostore.mcp.answers import MyClaim, Opened
 from octostore.mcp.arguments import ClaimTask, OneClaim, OneSession, OpenSession, Task
+from octostore.mcp.results import MyClaim, Opened
 
 
 class NotHeld(OctoStoreError):

@@ -11,10 +11,10 @@ from octostore.core.errors import LeaseLost, LimitExceeded, OctoStoreError
 from octostore.core.model import Phase
 from octostore.core.replies import ClaimReply, HandedOverReply, InFlight
 from octostore.mcp import texts
-from octostore.mcp.answers import Opened, opened_answer
 from octostore.mcp.arguments import ClaimTask, OneSession, OpenSession, Task
 from octostore.mcp.claims import GIVE_BACK_SECONDS, Claims
 from octostore.mcp.own import NotHeld
+from octostore.mcp.results import Opened, opened_result
 from octostore.mcp.silence import Silence
 from octostore.stores.clock import boottime
 
@@ -109,7 +109,7 @@ class Sessions:
         for job in session.in_flight:
             if job.is_ours:
                 await self._claims.keep(store, _claim_of(job, session), asked_at)
-        return opened_answer(session.reply)
+        return opened_result(session.reply)
 
     async def find(self, _store: AsyncOctoStore, named: OneSession | ClaimTask) -> KeptSession:
         kept = self._kept.get(named.session_id)

@@ -8,8 +8,8 @@ import msgspec
 from octostore.core.errors import OctoStoreError
 from octostore.core.replies import EnqueueReply, HandedOverReply, JobView, QueueStatus, ReleaseReply
 from octostore.core.visible import visible
-from octostore.mcp import answers as a
-from octostore.mcp.http import answers as h
+from octostore.mcp import results as r
+from octostore.mcp.http import results as h
 from octostore.wire import responses
 from octostore.wire.failures import Failure, failure_from_error
 
@@ -62,7 +62,7 @@ def next_of(answer: msgspec.Struct) -> str:
     return say(answer) if say is not None else ""
 
 
-def failure_answer(error: OctoStoreError) -> Failure:
+def failure_result(error: OctoStoreError) -> Failure:
     failure = failure_from_error(error)
     failure.details = NO_STORE if failure.reason == "no_store" else NEXT.get(error.code, "")
     return failure
@@ -121,22 +121,22 @@ _HAS_TASK = (
 )
 
 
-def _claimed(answer: a.Claimed) -> str:
+def _claimed(answer: r.Claimed) -> str:
     resume = "Continue from `checkpoint`. " if answer.checkpoint is not None else ""
     return f"It is yours. {resume}This server heartbeats for you; end with {_ending(answer)}."
 
 
-def _ending(answer: a.Claimed) -> str:
+def _ending(answer: r.Claimed) -> str:
     return "release_job" if answer.session_id is None else "release_job, or release_task if it is the session's task"
 
 
-def _held(answer: a.HeldByOther) -> str:
+def _held(answer: r.HeldByOther) -> str:
     if answer.held_here:
         return "This server already holds it. If you claimed it, continue. If another agent here did, leave it alone."
     return "Do not work on it. Take another job, or wait for this one with `wait`."
 
 
-def _empty(answer: a.Empty) -> str:
+def _empty(answer: r.Empty) -> str:
     """Nothing for this agent now is not the same as nothing left to do."""
     if answer.all_done:
         return "Every job in this queue is done or dead. There is nothing left to do unless someone adds more."
@@ -154,7 +154,7 @@ def _delayed(answer: responses.Delayed) -> str:
     return "Nobody has it, but it cannot be claimed before `available_at`."
 
 
-def _unknown(job: a.OwnerAnswer | JobView) -> str:
+def _unknown(job: r.OwnerResult | JobView) -> str:
     return "" if job.is_known else "Nobody has ever claimed or enqueued it. Check the name."
 
 
@@ -164,7 +164,7 @@ _REST = (
 )
 
 
-def _opened(answer: a.Opened) -> str:
+def _opened(answer: r.Opened) -> str:
     if not answer.in_flight:
         return "The session is yours, and this server keeps it alive. Save your context with save_session."
     return f"The session is yours. Continue with `in_flight`: what `is_ours` is claimed by you already; {_REST}"
@@ -188,22 +188,22 @@ def _opened_by_handle(answer: h.OpenedByHandle) -> str:
 
 
 _NEXT: dict[type, Callable[[Any], str]] = {
-    a.Claimed: _claimed,
+    r.Claimed: _claimed,
     h.ClaimedByHandle: _claimed_by_handle,
-    a.HeldByOther: _held,
+    r.HeldByOther: _held,
     responses.Done: lambda _: "Do not do it again.",
     responses.Delayed: _delayed,
     responses.Dead: lambda _: "Do not work on it; it needs a person.",
-    a.HasTask: lambda _: _HAS_TASK,
+    r.HasTask: lambda _: _HAS_TASK,
     h.HasTaskByHandle: lambda _: f"{_HAS_TASK} `handle` is that of the task.",
-    a.Empty: _empty,
+    r.Empty: _empty,
     QueueStatus: lambda status: QUEUE_PAUSED if status.paused else "",
-    a.Kept: lambda _: "It is still yours.",
+    r.Kept: lambda _: "It is still yours.",
     ReleaseReply: lambda _: "It is no longer yours.",
     EnqueueReply: lambda reply: "" if reply.created else "It was enqueued before; nothing has changed.",
-    a.OwnerAnswer: _unknown,
+    r.OwnerResult: _unknown,
     JobView: _unknown,
-    a.Opened: _opened,
+    r.Opened: _opened,
     h.OpenedByHandle: _opened_by_handle,
     HandedOverReply: lambda _: "It is no longer yours, and neither are `jobs`. `agent` has to open it by `expires_at`.",
 }

@@ -21,8 +21,8 @@ from octostore.core.replies import (
     QueueStatus,
     ReleaseReply,
 )
-from octostore.mcp import answers as a
 from octostore.mcp import arguments as g
+from octostore.mcp import results as r
 from octostore.mcp.own import Caller, OwnClaims
 from octostore.stores.clock import boottime
 
@@ -72,19 +72,19 @@ async def claim_next_job(context: ToolContext, arguments: g.ClaimNext) -> msgspe
     return await _claim(context, arguments, claim, f"a job in queue {arguments.queue}")
 
 
-async def report_progress(context: ToolContext, arguments: g.Progress) -> a.Kept:
+async def report_progress(context: ToolContext, arguments: g.Progress) -> r.Kept:
     """Tell others what you are doing on a job you hold, and see that it is still yours. Call it at every step."""
     claim = await context.claims.find(context.store, arguments)
     return _still_yours(await claim.progress(arguments.note, arguments.percent))
 
 
-async def checkpoint(context: ToolContext, arguments: g.Checkpoint) -> a.Checkpointed:
+async def checkpoint(context: ToolContext, arguments: g.Checkpoint) -> r.Checkpointed:
     """Save what another agent would need to continue the job, like the branch and the finished steps.
 
     It replaces the last one, and comes with the next claim.
     """
     reply = await (await context.claims.find(context.store, arguments)).checkpoint(arguments.data)
-    return a.Checkpointed(job_id=reply.job_id, saved_at=reply.saved_at)
+    return r.Checkpointed(job_id=reply.job_id, saved_at=reply.saved_at)
 
 
 async def release_job(context: ToolContext, arguments: g.Release) -> ReleaseReply:
@@ -103,20 +103,20 @@ async def release_job(context: ToolContext, arguments: g.Release) -> ReleaseRepl
     )
 
 
-async def my_claims(context: ToolContext, _arguments: g.Nothing) -> a.MyClaims:
+async def my_claims(context: ToolContext, _arguments: g.Nothing) -> r.MyClaims:
     """The jobs you hold through this server. Stop working on any that are `lost`."""
-    return a.MyClaims(claims=await context.claims.views(context.store))
+    return r.MyClaims(claims=await context.claims.views(context.store))
 
 
 # Reading
 
 
-async def get_job_owner(context: ToolContext, arguments: g.OneJob) -> a.OwnerAnswer:
+async def get_job_owner(context: ToolContext, arguments: g.OneJob) -> r.OwnerResult:
     """Who has a job, since when, whether it is alive (`heartbeat_at`) and what it is doing (`progress`)."""
     job = await context.store.get_job(arguments.job_id)
     is_here = job.claim is not None and context.claims.has(job.claim)
     similar = [] if job.is_known else (await context.store.find_similar(job.job_id)).similar
-    return a.OwnerAnswer(
+    return r.OwnerResult(
         job_id=job.job_id,
         status=job.status,
         claim=job.claim,
@@ -131,21 +131,21 @@ async def get_job(context: ToolContext, arguments: g.OneJob) -> JobView:
     return await context.store.get_job(arguments.job_id)
 
 
-async def list_claimed_jobs(context: ToolContext, arguments: g.Listing) -> a.ClaimedJobs:
+async def list_claimed_jobs(context: ToolContext, arguments: g.Listing) -> r.ClaimedJobs:
     """Who holds which jobs right now, by job name."""
-    return a.claimed_jobs(await _page(context, arguments, "claimed"))
+    return r.claimed_jobs(await _page(context, arguments, "claimed"))
 
 
-async def read_events(context: ToolContext, arguments: g.Events) -> a.Events:
+async def read_events(context: ToolContext, arguments: g.Events) -> r.Events:
     """What happened, oldest first: who had a job before, and why it was taken away. Continue with `after`."""
     check_whole("limit", arguments.limit, 1, g.PAGE_MAX)
     wanted = asdict(arguments)
     with_details = wanted.pop("details")
     page = await context.store.list_events(**wanted)
     if with_details:
-        return a.Events(events=page.events, after=page.after)
+        return r.Events(events=page.events, after=page.after)
     is_of_one_job = arguments.job_id is not None
-    return a.Events(events=[a.short(event, is_of_one_job=is_of_one_job) for event in page.events], after=page.after)
+    return r.Events(events=[r.short(event, is_of_one_job=is_of_one_job) for event in page.events], after=page.after)
 
 
 # Queues
@@ -167,7 +167,7 @@ async def queue_status(context: ToolContext, arguments: g.OneQueue) -> QueueStat
 # Sessions
 
 
-async def open_session(context: ToolContext, arguments: g.OpenSession) -> a.Opened:
+async def open_session(context: ToolContext, arguments: g.OpenSession) -> r.Opened:
     """Open a session, or resume one: your notes (`context`) that survive a restart, and claims that end together.
 
     You get what was saved last, what was in flight, and a hand-over's `note`. `held`: another agent has it, or crashed
@@ -192,10 +192,10 @@ async def release_task(context: ToolContext, arguments: g.ReleaseTask) -> Releas
     return await release_job(context, arguments)
 
 
-async def save_session(context: ToolContext, arguments: g.SaveSession) -> a.Saved:
+async def save_session(context: ToolContext, arguments: g.SaveSession) -> r.Saved:
     """Save the session's `context`: whatever you need to continue after a restart. It replaces the last one."""
     session = await context.caller.sessions.find(context.store, arguments)
-    return a.Saved(session_id=session.session_id, phase=await session.save(arguments.context, arguments.phase))
+    return r.Saved(session_id=session.session_id, phase=await session.save(arguments.context, arguments.phase))
 
 
 async def hand_over_session(context: ToolContext, arguments: g.HandOver) -> HandedOverReply:
@@ -207,19 +207,19 @@ async def hand_over_session(context: ToolContext, arguments: g.HandOver) -> Hand
     return await session.hand_over(arguments.to_agent, arguments.note)
 
 
-async def close_session(context: ToolContext, arguments: g.OneSession) -> a.Closed:
+async def close_session(context: ToolContext, arguments: g.OneSession) -> r.Closed:
     """End a session and release the claims bound to it. Its context stays for the next owner."""
     session = await context.caller.sessions.find(context.store, arguments)
     await session.close()
-    return a.Closed(session_id=session.session_id)
+    return r.Closed(session_id=session.session_id)
 
 
 # Operating
 
 
-async def recover_jobs(context: ToolContext, _arguments: g.Nothing) -> a.Recovered:
+async def recover_jobs(context: ToolContext, _arguments: g.Nothing) -> r.Recovered:
     """Record every expiry now, and list the recovered jobs, with the evidence. Rarely needed."""
-    return a.Recovered(recovered=await context.store.recover())
+    return r.Recovered(recovered=await context.store.recover())
 
 
 async def dead_jobs(context: ToolContext, arguments: g.DeadListing) -> JobPage:
@@ -255,8 +255,8 @@ async def force_release_job(context: ToolContext, arguments: g.Operation) -> Job
 # Shared
 
 
-def _still_yours(beat: Any) -> a.Kept:
-    return a.Kept(job_id=beat.job_id, expires_at=beat.expires_at)
+def _still_yours(beat: Any) -> r.Kept:
+    return r.Kept(job_id=beat.job_id, expires_at=beat.expires_at)
 
 
 def _terms(context: ToolContext, arguments: g.Terms) -> dict[str, Any]:
@@ -275,7 +275,7 @@ async def _claim(
         return await context.claims.keep(context.store, reply, asked_at)
     if reply.status == "held" and isinstance(arguments, g.Task):
         return context.claims.has_task(reply)
-    return a.claim_answer(reply, held_here=context.claims.has(reply))
+    return r.claim_result(reply, held_here=context.claims.has(reply))
 
 
 @asynccontextmanager

@@ -34,7 +34,7 @@ class Readers(Generic[C]):
                     return connection
         return self._connect()
 
-    def give_back(self, connection: C) -> None:
+    def put_back(self, connection: C) -> None:
         with self._lock:
             if not self.is_closed and self._is_good(connection) and len(self.idle) < IDLE_READERS:
                 self.idle.append(connection)

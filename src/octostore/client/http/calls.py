@@ -78,13 +78,13 @@ def _read_closed(session_id: str, nothing: bytes) -> ClosedReply:
 # Several at once
 
 
-class _Answer(msgspec.Struct):
+class _OneReply(msgspec.Struct):
     status: int
     body: msgspec.Raw
 
 
 class _Answers(msgspec.Struct):
-    answers: list[_Answer]
+    answers: list[_OneReply]
 
 
 def _batch(asked: Batch) -> HttpCall:
@@ -98,7 +98,7 @@ def _read_batch(asked: Batch, body: bytes) -> list[Any]:
     return [_read_one(command, answer) for command, answer in zip(asked.commands, answers, strict=True)]
 
 
-def _read_one(command: Any, answer: _Answer) -> Any:
+def _read_one(command: Any, answer: _OneReply) -> Any:
     body = bytes(answer.body)
     if answer.status in OK:
         return reader_of(command)(body)

@@ -12,11 +12,11 @@ from octostore.core.model import Outcome
 from octostore.core.questions import FindLease
 from octostore.core.replies import CheckpointReply, ClaimReply, FoundLease, HeartbeatReply, JobOwner, ReleaseReply
 from octostore.mcp import texts
-from octostore.mcp.answers import MyClaim
-from octostore.mcp.http.answers import claimed_by_handle, has_task_by_handle
 from octostore.mcp.http.arguments import ByHandle
 from octostore.mcp.http.handles import Handle, Seals
 from octostore.mcp.http.port import ServedPort
+from octostore.mcp.http.results import claimed_by_handle, has_task_by_handle
+from octostore.mcp.results import MyClaim
 from octostore.server.calls import Call
 from octostore.server.refusals import too_fast
 from octostore.stores.ids import new_lease_id

@@ -13,11 +13,11 @@ from octostore.core.questions import FindSessionLease
 from octostore.core.replies import ClaimReply, HandedOverReply, SavedReply, SessionReply
 from octostore.core.session_keys import session_key
 from octostore.mcp.arguments import OpenSession, Task
-from octostore.mcp.http.answers import OpenedByHandle, opened_by_handle
 from octostore.mcp.http.arguments import BySessionHandle, ClaimTask
 from octostore.mcp.http.claims import HandledClaims
 from octostore.mcp.http.handles import Seals
 from octostore.mcp.http.port import ServedPort
+from octostore.mcp.http.results import OpenedByHandle, opened_by_handle
 from octostore.server.calls import Call
 from octostore.stores.ids import new_lease_id, new_request_id
 

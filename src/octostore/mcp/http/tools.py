@@ -8,8 +8,8 @@ import msgspec
 from octostore.core.errors import LeaseLost
 from octostore.core.model import Scope
 from octostore.mcp import tools as t
-from octostore.mcp.http import answers as h
 from octostore.mcp.http import arguments as g
+from octostore.mcp.http import results as h
 from octostore.mcp.http.claims import HandledClaims
 from octostore.mcp.tools import Tool, ToolContext
 

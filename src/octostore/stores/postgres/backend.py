@@ -226,7 +226,7 @@ class PostgresBackend:
                 self._undo(connection)
                 raise
             finally:
-                self._readers.give_back(connection)
+                self._readers.put_back(connection)
 
     # Listening
 

@@ -68,7 +68,7 @@ class SqliteBackend:
                     check_room(self.path)
                     raise no_store(self.path)
                 opened = OpenedFile(self.path)
-                self._readers.give_back(prepare(self.path, is_alone=self._is_alone))
+                self._readers.put_back(prepare(self.path, is_alone=self._is_alone))
                 self._opened = opened
             return self._opened
 
@@ -117,7 +117,7 @@ class SqliteBackend:
             finally:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
-                self._readers.give_back(connection)
+                self._readers.put_back(connection)
 
     def _counters(self, connection: apsw.Connection) -> tuple[Counters, bool]:
         """Also whether the database file records that it depends on its -wal."""

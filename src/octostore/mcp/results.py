@@ -65,7 +65,7 @@ class Empty(QueueStatus, frozen=True, tag_field="status", tag="empty"):
 _BY_STATUS = responses.index_by_status(Claimed, HeldByOther, responses.Done, responses.Delayed, responses.Dead)
 
 
-def claim_answer(reply: ClaimReply, *, held_here: bool) -> msgspec.Struct:
+def claim_result(reply: ClaimReply, *, held_here: bool) -> msgspec.Struct:
     if reply.status == "empty":
         return msgspec.convert(reply.queue_status, Empty, from_attributes=True)
     answer = msgspec.convert(reply, _BY_STATUS[reply.status], from_attributes=True)
@@ -74,7 +74,7 @@ def claim_answer(reply: ClaimReply, *, held_here: bool) -> msgspec.Struct:
     return answer
 
 
-def has_task_answer(reply: ClaimReply) -> HasTask:
+def has_task_result(reply: ClaimReply) -> HasTask:
     return msgspec.convert(reply, HasTask, from_attributes=True)
 
 
@@ -90,7 +90,7 @@ class Checkpointed(msgspec.Struct, kw_only=True):
     saved_at: Moment
 
 
-class OwnerAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
+class OwnerResult(msgspec.Struct, kw_only=True, omit_defaults=True):
     """`claim` is null if the job has no owner; `status` says what state it is in.
 
     Not `is_known`: nobody has ever claimed or enqueued it, and `similar` lists names that may have been meant.
@@ -195,7 +195,7 @@ class Opened(msgspec.Struct, kw_only=True):
     in_flight: list[InFlight]
 
 
-def opened_answer(reply: SessionReply) -> Opened:
+def opened_result(reply: SessionReply) -> Opened:
     return msgspec.convert(reply, Opened, from_attributes=True)
 
 

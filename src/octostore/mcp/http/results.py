@@ -6,10 +6,10 @@ import msgspec
 
 from octostore.core.moments import Moment
 from octostore.core.replies import ClaimReply, JobOwner, SessionReply
-from octostore.mcp import answers as a
+from octostore.mcp import results as r
 
 
-class ClaimedByHandle(a.Claimed, tag="claimed", kw_only=True):
+class ClaimedByHandle(r.Claimed, tag="claimed", kw_only=True):
     """Yours until `expires_at`; every call with the `handle` extends it by `ttl` seconds."""
 
     handle: str
@@ -17,21 +17,21 @@ class ClaimedByHandle(a.Claimed, tag="claimed", kw_only=True):
 
 
 def claimed_by_handle(reply: ClaimReply, handle: str) -> ClaimedByHandle:
-    claimed = msgspec.convert(reply, a.Claimed, from_attributes=True)
+    claimed = msgspec.convert(reply, r.Claimed, from_attributes=True)
     return ClaimedByHandle(**msgspec.structs.asdict(claimed), handle=handle, expires_at=reply.expires_at)
 
 
-class HasTaskByHandle(a.HasTask, tag="held", kw_only=True):
+class HasTaskByHandle(r.HasTask, tag="held", kw_only=True):
     """With the task's `handle`, for an agent that has lost it."""
 
     handle: str
 
 
 def has_task_by_handle(reply: ClaimReply, handle: str) -> HasTaskByHandle:
-    return HasTaskByHandle(**msgspec.structs.asdict(a.has_task_answer(reply)), handle=handle)
+    return HasTaskByHandle(**msgspec.structs.asdict(r.has_task_result(reply)), handle=handle)
 
 
-class SavedCheckpoint(a.Checkpointed, kw_only=True):
+class SavedCheckpoint(r.Checkpointed, kw_only=True):
     expires_at: Moment | None
 
 
@@ -50,7 +50,7 @@ class CheckedClaims(msgspec.Struct, kw_only=True):
     claims: list[ClaimState]
 
 
-class OpenedByHandle(a.Opened, kw_only=True):
+class OpenedByHandle(r.Opened, kw_only=True):
     """`handles`, by job, are for the claims that came with the session."""
 
     handle: str
@@ -59,5 +59,5 @@ class OpenedByHandle(a.Opened, kw_only=True):
 
 
 def opened_by_handle(reply: SessionReply, handle: str, handles: dict[str, str]) -> OpenedByHandle:
-    opened = msgspec.structs.asdict(a.opened_answer(reply))
+    opened = msgspec.structs.asdict(r.opened_result(reply))
     return OpenedByHandle(**opened, handle=handle, expires_at=reply.expires_at, handles=handles)
