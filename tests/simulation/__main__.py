@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             failed.append(result)
             print(f"seed {result.plan.seed} after {result.at:.0f} s: {result.broken}", flush=True)
             print(f"  replay it with: {command_for(result.plan)}", flush=True)
-            if not given.go_on:
+            if not given.keep_going:
                 break
     print("\n".join(summary_of(results, time.perf_counter() - started)))
     if failed and given.shrink:
@@ -45,25 +45,25 @@ def _run_all(plans: list[Plan], processes: int) -> Iterator[Result]:
     if processes == 1 or len(plans) == 1:
         yield from map(run, plans)
         return
-    # In each process only so many: what the interpreter keeps for ever is little, but thousands of runs are many.
-    # (Not by concurrent.futures, whose pool stands still in Python 3.11 once its first processes have had theirs.)
+    # A new process after RUNS_PER_PROCESS runs, because each run leaves a little memory behind. Not concurrent.futures:
+    # its pool hangs in Python 3.11 once its first processes have used up their runs.
     with SPAWNING.Pool(processes, maxtasksperchild=RUNS_PER_PROCESS) as pool:
         for result in pool.imap(run_without_story, plans):
-            # Exactly as it was, with its story; most runs have nothing to tell.
+            # Repeat failed runs exactly, to get their stories.
             yield run(result.plan) if result.broken is not None else result
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
-    parser.add_argument("--seed", type=int, default=1, help="what decides everything")
-    parser.add_argument("--seeds", metavar="A..B", help="all of these, one run for each")
+    parser.add_argument("--seed", type=int, default=1, help="the seed of the run (1)")
+    parser.add_argument("--seeds", metavar="A..B", help="one run for each of these seeds")
     parser.add_argument("--hours", type=float, default=1.0, help="simulated hours of each run (1)")
-    parser.add_argument("--clients", type=int, default=20, help="how many clients (20)")
-    parser.add_argument("--pace", type=float, default=1.0, help="how much faster clients follow on each other (1)")
+    parser.add_argument("--clients", type=int, default=20, help="number of clients (20)")
+    parser.add_argument("--pace", type=float, default=1.0, help="how much busier clients are (1)")
     parser.add_argument("--store", choices=["memory", "sqlite"], default="memory")
-    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="how many runs at once")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="number of runs at once")
     parser.add_argument("--without", action="append", default=[], metavar="PROMISE", help="do not check this promise")
-    parser.add_argument("--go-on", action="store_true", help="run all seeds, also after one has failed")
+    parser.add_argument("--keep-going", action="store_true", help="run all seeds even if one fails")
     parser.add_argument("--no-shrink", dest="shrink", action="store_false", help="do not shrink the first failure")
     parser.add_argument("--digests", action="store_true", help="print the digest of each run")
     return parser

@@ -1,4 +1,4 @@
-"""What clients do with asyncio: calls that are given up, and repeated with the same request id."""
+"""What asyncio clients do: they cancel calls, and repeat them with the same request id."""
 
 import asyncio
 from typing import Any
@@ -11,18 +11,18 @@ from tests.simulation.scheduler import BOOTED_AT
 from tests.simulation.scripts import LOCKS, QUEUES, TTLS, own
 
 TIMEOUTS = (0.001, 0.002, 0.004, 0.02, 0.2, 1.0, 5.0, 30.0)
-"""Most answers take a few milliseconds: some are given up just before they come."""
+"""Most replies take a few milliseconds; some calls time out just before that."""
 
 
 async def claim_with_a_timeout(c: Client) -> None:
-    """Gives up on a claim, and makes it again."""
+    """Give up on a claim, and repeat it."""
     job_id, ttl, request_id = c.pick(LOCKS), c.pick(TTLS), c.new_id()
     wait = c.pick((0.0, 0.0, 5.0, 20.0))
 
     async def call() -> ClaimReply:
         return await c.async_store.claim_job(job_id, c.name, ttl=ttl, wait=wait, request_id=request_id, again=True)
 
-    claim = await _persist(c, f"claim {job_id} wait={wait:g} request={request_id[-8:]}", call, job_id)
+    claim = await _claim_with_retries(c, f"claim {job_id} wait={wait:g} request={request_id[-8:]}", call, job_id)
     if claim is not None:
         await _keep(c, claim)
         await _release(c, claim, c.pick(("released", "released", "failed")))
@@ -35,13 +35,13 @@ async def claim_next_with_a_timeout(c: Client) -> None:
     async def call() -> ClaimReply:
         return await c.async_store.claim_next(queue, owner=c.name, ttl=ttl, wait=wait, request_id=request_id)
 
-    claim = await _persist(c, f"claim next of {queue} wait={wait:g} request={request_id[-8:]}", call, None)
+    claim = await _claim_with_retries(c, f"claim next of {queue} wait={wait:g} request={request_id[-8:]}", call, None)
     if claim is not None:
         await _keep(c, claim)
         await _release(c, claim, c.pick(("done", "failed", "released")))
 
 
-async def _persist(c: Client, what: str, call: Any, job_id: str | None) -> OwnClaim | None:
+async def _claim_with_retries(c: Client, what: str, call: Any, job_id: str | None) -> OwnClaim | None:
     for _ in range(4):
         asked = c.checks.asking(job_id) if job_id else None
         asked_at, timeout = boottime(), c.pick(TIMEOUTS)
@@ -77,7 +77,7 @@ async def _write(c: Client, claim: OwnClaim) -> None:
         number = claim.number
         with c.doing(f"checkpoint {number} of {claim.job_id}"):
             await c.async_store.checkpoint_job(claim.job_id, claim.lease_id, {"n": number})
-        c.say(f"is told: checkpoint {number} of {claim.job_id} is saved")
+        c.say(f"gets: checkpoint {number} of {claim.job_id} is saved")
         c.checks.acknowledged_number(c.name, claim.job_id, claim.lease_id, number)
     asked_at = boottime()
     try:
@@ -87,15 +87,15 @@ async def _write(c: Client, claim: OwnClaim) -> None:
         claim.belief.drop()
         raise
     claim.authority.renew(asked_at, reply.remaining_ms)
-    c.checks.told_until(claim.belief, reply.expires_at, asked_at - BOOTED_AT)
+    c.checks.received_expiry(claim.belief, reply.expires_at, asked_at - BOOTED_AT)
 
 
 async def _release(c: Client, claim: OwnClaim, outcome: Any) -> None:
     claim.belief.drop()
     with c.doing(f"release {claim.job_id} as {outcome}"):
         reply = await c.async_store.release_job(claim.job_id, claim.lease_id, outcome)
-    c.say(f"is told: {claim.job_id} {reply.outcome}")
-    c.checks.told_released(c.name, reply)
+    c.say(f"gets: {claim.job_id} {reply.outcome}")
+    c.checks.received_release(c.name, reply)
 
 
 async def hold_async(c: Client) -> None:
@@ -104,7 +104,7 @@ async def hold_async(c: Client) -> None:
     asked = c.checks.asking(job_id)
     with c.doing(f"hold {job_id} ttl={ttl:g} wait={wait:g}", wait + 300):
         async with c.async_store.hold(job_id, owner=c.name, ttl=ttl, wait=wait, again=True) as claim:
-            belief = c.told(claim.reply, asked, claim.remaining)
+            belief = c.received_claim(claim.reply, asked, claim.remaining)
             try:
                 await asyncio.sleep(c.chance.uniform(0.2, 25))
             finally:

@@ -1,4 +1,4 @@
-"""A client: a process that runs a script again and again, and tells the checks what it was told."""
+"""A client: a process that repeats its script, and reports to the checks what it receives."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,7 +28,7 @@ T = TypeVar("T")
 SERVERS = ServerUrl(is_secure=False, host="localhost", port=1, base_path="")
 THINK_SECONDS = (20.0, 520.0)
 PATIENCE_SECONDS = 60.0
-"""How much longer than it asked to wait a caller may have to wait for an answer, whatever fails."""
+"""A reply may take this much longer than the wait that the caller asked for, whatever fails."""
 
 
 class Client:
@@ -38,14 +38,14 @@ class Client:
         self.process = process
         self.is_embedded = is_embedded
         self.chance = world.faults.stream(name)
-        """Of the round that it is in."""
+        """The random stream of the current round."""
         self.checks = world.checks
         self._token = token
         self._local: Any = None
         self.store: OctoStore
         self.async_store: AsyncOctoStore
 
-    # Where the store is
+    # The connection
 
     def connect(self) -> None:
         self.store = OctoStore(EmbeddedPort(self._own_store()) if self.is_embedded else HttpPort(SERVERS, self._token))
@@ -60,7 +60,7 @@ class Client:
             self._local = local_store(self.process, lambda: self.world.storage.open(self.process))
         return self._local
 
-    # Time and chance
+    # Time and randomness
 
     @property
     def is_stopping(self) -> bool:
@@ -76,13 +76,13 @@ class Client:
         return f"{self.name}-{self.chance.getrandbits(32):08x}"
 
     def say(self, what: str) -> None:
-        self.world.story.tell(self.name, what)
+        self.world.story.add(self.name, what)
 
-    # What it does and is told
+    # Calls and replies
 
     @contextmanager
     def doing(self, what: str, wait: float = 0) -> Iterator[None]:
-        """A call that must have an answer in time."""
+        """A call that must return in time."""
         scheduler, process = self.world.scheduler, self.process
         began_at, paused = scheduler.now, process.paused_seconds
         self.world.operations += 1
@@ -97,25 +97,25 @@ class Client:
                 elapsed = scheduler.now - began_at - (process.paused_seconds - paused)
                 self.world.waits.call_took(self.name, what, elapsed, wait + PATIENCE_SECONDS)
 
-    def told(self, reply: ClaimReply, asked: Asked | None, remaining: Callable[[], float]) -> Belief:
+    def received_claim(self, reply: ClaimReply, asked: Asked | None, remaining: Callable[[], float]) -> Belief:
         job_id = reply.job_id or ""
-        self.say(f"is told: {job_id} claimed, token {reply.fencing_token}, replayed={reply.replayed}")
+        self.say(f"gets: {job_id} claimed, token {reply.fencing_token}, replayed={reply.replayed}")
         lease_id, token = reply.lease_id or "", reply.fencing_token or 0
         belief = Belief(job_id, self.name, self.process, lease_id=lease_id, token=token, remaining=remaining)
-        self.checks.told_claim(belief, reply, asked)
+        self.checks.received_claim(belief, reply, asked)
         return belief
 
-    def told_session(self, session: Session, asked: Asked) -> Belief:
+    def received_session(self, session: Session, asked: Asked) -> Belief:
         key = session_key(session.session_id)
-        self.say(f"is told: {key} is open, number {number_of(session.context)}, replayed={session.reply.replayed}")
+        self.say(f"gets: {key} is open, number {number_of(session.context)}, replayed={session.reply.replayed}")
         lease_id = session.reply.lease_id
         token = self.checks.facts[key].token
         belief = Belief(key, self.name, self.process, lease_id=lease_id, token=token, remaining=session.remaining)
-        self.checks.told_session(belief, session.reply, asked)
+        self.checks.received_session(belief, session.reply, asked)
         return belief
 
     def repeat(self, what: str, call: Callable[[], T], wait: float = 0, times: int = 3) -> T:
-        """Until there is an answer, or it is too often."""
+        """Call until there is a reply, up to `times`."""
         while True:
             times -= 1
             try:
@@ -128,7 +128,7 @@ class Client:
 
 
 class OwnClaim:
-    """A claim that is kept by hand, with what the library keeps a held one with."""
+    """A claim without `hold()`, whose authority is counted with the library's own class."""
 
     def __init__(self, client: Client, reply: ClaimReply, asked: Asked | None, asked_at: float) -> None:
         self.reply = reply
@@ -138,4 +138,4 @@ class OwnClaim:
         self.authority = Authority()
         self.authority.renew(asked_at, reply.remaining_ms or 0)
         self.number = number_of(reply.checkpoint)
-        self.belief = client.told(reply, asked, self.authority.remaining)
+        self.belief = client.received_claim(reply, asked, self.authority.remaining)

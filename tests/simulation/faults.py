@@ -1,4 +1,4 @@
-"""What goes wrong, how often, and by which name: a fault that is named can be left out when a failure is shrunk."""
+"""What goes wrong, and how often. Faults have names, so that shrinking can leave one out."""
 
 import random
 from collections import Counter
@@ -16,14 +16,14 @@ CALL_FAULTS: Mapping[str, float] = {
     "duplicated": 6,
     "duplicated late": 6,
 }
-"""Faults of a call, and how often each compared to the others."""
+"""Faults of a call, with their weights."""
 STORE_FAULTS: Mapping[str, float] = {
     "busy": 2,
     "disk_full": 1,
     "io": 1,
     "undone": 3,
     "slow": 8,
-    "answer lost": 3,
+    "outcome unknown": 3,
 }
 WORLD_FAULTS: Mapping[str, float] = {
     "pause a server": 6,
@@ -39,17 +39,14 @@ WORLD_FAULTS: Mapping[str, float] = {
 
 class Fault(NamedTuple):
     name: str
-    """Unique in a run, and the same in every run of its seed as far as that is the same."""
+    """Unique in a run, and the same in every run with this seed up to the first difference."""
     kind: str
     chance: random.Random
-    """For its details, so that leaving it out leaves the other draws as they were."""
+    """The random stream for its details, so that leaving it out does not change other faults."""
 
 
 class Faults:
-    """`rates`: the share of calls, of transactions and of moments that something happens to.
-
-    `only`: the names of those that may strike; None for all.
-    """
+    """`only`: the names of the faults that may happen; None for all."""
 
     def __init__(self, seed: int, story: Story, only: Collection[str] | None = None) -> None:
         self._seed = seed
@@ -61,7 +58,7 @@ class Faults:
         self.counts: Counter[str] = Counter()
         self.struck: list[str] = []
         chance = self.stream("faults of this run")
-        # Some runs are quiet, some have little of one and much of another: some failures hide behind too many faults.
+        # Vary the rates between runs, because too many faults can hide a failure.
         self.call_rate = chance.choice([0.02, 0.08, 0.15, 0.25])
         self.store_rate = chance.choice([0.0, 0.02, 0.06, 0.12])
         self.calls = _some_of(CALL_FAULTS, chance)

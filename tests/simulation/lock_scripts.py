@@ -1,4 +1,4 @@
-"""What lock clients do: plain HTTP, one principal for all of them, and told apart only by the holder they name."""
+"""What lock clients do: plain HTTP, with one principal for all of them and a `holder` for each."""
 
 from datetime import datetime
 from typing import Any
@@ -21,7 +21,7 @@ TIMES = 4
 
 
 def use_a_lock(c: Client) -> None:
-    """Acquires, renews by acquiring again, and releases; every call again when there is no answer."""
+    """Acquire, renew by acquiring again, and release. Repeat every call that gets no response."""
     name, ttl, authority = c.pick(NAMES), c.pick(TTLS), Authority()
     belief = _acquire(c, name, ttl, authority, None)
     if belief is None:
@@ -32,22 +32,22 @@ def use_a_lock(c: Client) -> None:
             if authority.remaining() <= 0 or _acquire(c, name, ttl, authority, belief) is None:
                 return
     finally:
-        belief.drop()  # in the next round it may get the same lease again
+        belief.drop()  # the next round may get the same lease again
     _post(c, name, "release", {"lease_id": belief.lease_id})
 
 
 def _acquire(c: Client, name: str, ttl: float, authority: Authority, known: Belief | None) -> Belief | None:
     asked_at = boottime()
-    status, answer = _post(c, name, "acquire", {"ttl_seconds": ttl, "holder": c.name})
-    if status != 200 or answer["status"] != "acquired":
+    status, reply = _post(c, name, "acquire", {"ttl_seconds": ttl, "holder": c.name})
+    if status != 200 or reply["status"] != "acquired":
         return None
-    lease_id, token = answer["lease_id"], answer["fencing_token"]
-    c.say(f"is told: {name} acquired, token {token}")
+    lease_id, token = reply["lease_id"], reply["fencing_token"]
+    c.say(f"gets: {name} acquired, token {token}")
     if known is not None and known.lease_id != lease_id:
-        return None  # it was lost in between, and is another one; that is left to expire
+        return None  # the old lease was lost; let the new one expire
     authority.renew(asked_at, round(ttl * 1_000))
     belief = known or Belief(name, c.name, c.process, lease_id=lease_id, token=token, remaining=authority.remaining)
-    c.checks.told_lock(belief, msgspec.convert(answer["expires_at"], type=datetime), asked_at - BOOTED_AT)
+    c.checks.received_lock(belief, msgspec.convert(reply["expires_at"], type=datetime), asked_at - BOOTED_AT)
     return belief
 
 
@@ -58,10 +58,10 @@ def _post(c: Client, name: str, verb: str, body: dict[str, Any]) -> tuple[int, A
     for _ in range(TIMES):
         try:
             with c.doing(f"{verb} {name}"):
-                response, answer = port._connections.call("POST", path, encoded, ANSWER_SECONDS)
+                response, data = port._connections.call("POST", path, encoded, ANSWER_SECONDS)
             if response.status < 500:
-                return response.status, msgspec.json.decode(answer)
+                return response.status, msgspec.json.decode(data)
         except TryAgain:
             pass
         c.sleep(c.chance.uniform(0.1, 2))
-    raise LeaseLost(name, "nobody answers")
+    raise LeaseLost(name, "no server responds")

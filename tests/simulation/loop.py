@@ -1,4 +1,4 @@
-"""An event loop on virtual time: asyncio's own, whose `select` waits in the scheduler instead of in the system."""
+"""An event loop on virtual time: asyncio's own, but `select` waits in the scheduler."""
 
 import asyncio
 import threading
@@ -25,11 +25,11 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return self._scheduler.counted()
 
     def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> asyncio.TimerHandle:  # type: ignore[override]
-        # Real time goes on. Here, what is due in less than a clock can tell would be due again and again.
+        # Virtual time stands still while code runs, so a delay below the clock's resolution would never pass.
         return super().call_at(max(when, self.time() + TICK_SECONDS), callback, *args, context=context)
 
     def run_process(self, main: Coroutine[Any, Any, None]) -> None:
-        """In the thread that calls this, until `main` has ended; then the process is as good as dead."""
+        """Run `main` in the calling thread. When it ends, so does the process."""
         self._thread_id = threading.get_ident()
         asyncio._set_running_loop(self)
         task = self.create_task(main)
@@ -50,7 +50,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return []
 
     def abandon(self) -> None:
-        """Close it with whatever is still in it."""
+        """Close it with unfinished tasks in it."""
         for task in asyncio.all_tasks(self):
             task._log_destroy_pending = False  # type: ignore[attr-defined]
             coroutine: Any = task.get_coro()
@@ -60,7 +60,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self.close()
 
     def _process_events(self, _events: list[Any]) -> None:
-        """There are none: everything comes by `call_soon_threadsafe`."""
+        """None: everything arrives by `call_soon_threadsafe`."""
 
     def _write_to_self(self) -> None:
         self._is_rung = True

@@ -17,10 +17,10 @@ class Role(NamedTuple):
 
 
 HOLDER = Role("holder", (scripts.hold_a_job,))
-CALLER = Role("caller", (scripts.claim_by_hand, scripts.claim_by_hand, scripts.claim_several), principal="bob")
+CALLER = Role("caller", (scripts.claim_explicitly, scripts.claim_explicitly, scripts.claim_several), principal="bob")
 WAITER = Role("waiter", (scripts.wait_for_a_job,))
 WORKER = Role("worker", (scripts.work_a_queue,))
-PICKER = Role("picker", (scripts.claim_next_by_hand,), principal="bob")
+PICKER = Role("picker", (scripts.claim_next_explicitly,), principal="bob")
 PRODUCER = Role("producer", (scripts.enqueue_jobs,))
 CREW = Role("crew", (scripts.use_a_session, scripts.take_a_task))
 LOCKER = Role("locker", (lock_scripts.use_a_lock,))
@@ -36,7 +36,7 @@ ASYNC = Role(
 )
 EMBEDDED = Role(
     "embedded",
-    (scripts.hold_a_job, scripts.claim_by_hand, scripts.wait_for_a_job, scripts.claim_next_by_hand),
+    (scripts.hold_a_job, scripts.claim_explicitly, scripts.wait_for_a_job, scripts.claim_next_explicitly),
     is_embedded=True,
 )
 ASYNC_EMBEDDED = ASYNC._replace(name="async-embedded", is_embedded=True)
@@ -45,7 +45,7 @@ ROLES = (
     *(HOLDER, CALLER, WAITER, ASYNC, CREW, WORKER, PRODUCER, OPERATOR, EMBEDDED, ASYNC_EMBEDDED),
     *(HOLDER, CALLER, WAITER, ASYNC, CREW, WORKER, PICKER, CALLER, LOCKER, LOCKER),
 )
-"""Twenty, of which the first ten are one of nearly each."""
+"""Twenty. The first ten cover nearly all roles."""
 
 
 def named_roles(how_many: int) -> list[tuple[str, Role]]:

@@ -1,6 +1,6 @@
-"""Between clients and servers: latency, cuts, lost replies, delays and duplicates, and a balancer in front.
+"""The network between clients and servers: latency, cuts, lost responses, delays, duplicates, and a load balancer.
 
-It takes the place of sockets and `aiohttp.ClientSession`; what is above them is the real client.
+It replaces sockets and `aiohttp.ClientSession`; everything above them is the real client.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 LATENCY_SECONDS = 0.002
 LONG_LATENCY_SECONDS = 0.2
 LATE_SECONDS = 60.0
-"""How much later a request may come a second time."""
+"""The longest delay of a duplicate."""
 
 
 class Sent(NamedTuple):
@@ -31,27 +31,32 @@ class Sent(NamedTuple):
     body: bytes | None
 
 
-class Reply(NamedTuple):
+class Response(NamedTuple):
     status: int
     headers: dict[str, str]
     body: bytes
     data: bytes
-    """All of it, as it was written."""
+    """The whole response as bytes."""
 
 
 class Observer(Protocol):
-    """Told what arrives at servers, and what is answered."""
+    """Called with each request that arrives at a server, and each response."""
 
     def arrived(self, exchange: "Exchange") -> None: ...
 
-    def answered(self, exchange: "Exchange", reply: Reply) -> None: ...
+    def responded(self, exchange: "Exchange", response: Response) -> None: ...
 
 
 class Exchange(asyncio.Transport):
-    """One delivery of a request to a server. `tell` gets the reply, or what broke."""
+    """One delivery of a request to a server. `on_outcome` gets the response or the error."""
 
     def __init__(
-        self, network: "Network", server: "Server", sent: Sent, caller: Process, tell: Callable[[Reply | OSError], None]
+        self,
+        network: "Network",
+        server: "Server",
+        sent: Sent,
+        caller: Process,
+        on_outcome: Callable[[Response | OSError], None],
     ) -> None:
         super().__init__()
         self.network = network
@@ -60,11 +65,11 @@ class Exchange(asyncio.Transport):
         self.caller = caller
         self.arrived_at = 0.0
         self.is_cut = False
-        """Whether the caller is gone, whether or not the server knows."""
-        self.is_answered = False
-        self.reply_fault = ""
-        self._tell = tell
-        self._is_told = False
+        """Whether the caller is gone; the server may not know yet."""
+        self.has_responded = False
+        self.response_fault = ""
+        self._on_outcome = on_outcome
+        self._is_finished = False
         self._is_closing = False
         self._connection: Connection
 
@@ -77,19 +82,19 @@ class Exchange(asyncio.Transport):
         return "\r\n".join([*lines, "", ""]).encode() + (self.sent.body or b"")
 
     def open(self, connection: Connection) -> None:
-        """In the server's loop, like all that follows."""
+        """Called in the server's loop, like the methods below."""
         self._connection = connection
         connection.connection_made(self)
         connection.data_received(self.request)
 
     def write(self, data: Any) -> None:
-        start, headers, body = _apart(data)
-        self.is_answered = True
-        self.network.reply(self, Reply(int(start.split()[1]), headers, body, data))
+        start, headers, body = _parse_message(data)
+        self.has_responded = True
+        self.network.respond(self, Response(int(start.split()[1]), headers, body, data))
         self.server.loop.call_soon(self.close)
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Callers read at once whatever they are sent."""
+        """Ignored: callers read at once."""
 
     def is_closing(self) -> bool:
         return self._is_closing
@@ -104,14 +109,14 @@ class Exchange(asyncio.Transport):
 
     # As the caller sees it
 
-    def tell(self, outcome: Reply | OSError) -> None:
-        if not self._is_told:
-            self._is_told = True
-            self._tell(outcome)
+    def finish(self, outcome: Response | OSError) -> None:
+        if not self._is_finished:
+            self._is_finished = True
+            self._on_outcome(outcome)
 
     def hang_up(self) -> None:
-        """The caller closes the connection; the server hears of it a little later."""
-        self._is_told = True
+        """The caller closes the connection; the server notices a little later."""
+        self._is_finished = True
         self.network.cut(self, self.network.latency(self.caller))
 
 
@@ -129,17 +134,17 @@ class Network:
         usual = stream.random()
         return LATENCY_SECONDS * (0.5 + usual) if usual < 0.9 else LONG_LATENCY_SECONDS * stream.random()
 
-    def is_anybody_there(self) -> bool:
+    def is_any_server_up(self) -> bool:
         return any(server.is_open for server in self.servers)
 
-    def call(self, caller: Process, sent: Sent, tell: Callable[[Reply | OSError], None]) -> Exchange | None:
-        """None where no server is up; `tell` is told in any case."""
+    def call(self, caller: Process, sent: Sent, on_outcome: Callable[[Response | OSError], None]) -> Exchange | None:
+        """Return None if no server is up; `on_outcome` is called in any case."""
         self.calls += 1
         server = self._balance(caller)
         if server is None:
-            self._later(LATENCY_SECONDS, lambda: tell(ConnectionRefusedError("no server is up")))
+            self._later(LATENCY_SECONDS, lambda: on_outcome(ConnectionRefusedError("no server is up")))
             return None
-        exchange = Exchange(self, server, sent, caller, tell)
+        exchange = Exchange(self, server, sent, caller, on_outcome)
         fault = self._faults.of_call(caller.name)
         delay = self.latency(caller)
         if fault is not None:
@@ -148,24 +153,24 @@ class Network:
             self._later(delay, lambda: server.deliver(exchange))
         return exchange
 
-    def reply(self, exchange: Exchange, reply: Reply) -> None:
-        """From a server; it may get lost."""
+    def respond(self, exchange: Exchange, response: Response) -> None:
+        """Carry a response to the caller, or lose it."""
         if self.observer is not None:
-            self.observer.answered(exchange, reply)
+            self.observer.responded(exchange, response)
         delay = self.latency(exchange.caller)
-        if exchange.reply_fault == "reply lost":
-            self._later(delay, lambda: exchange.tell(ConnectionResetError("the connection was cut")))
-        elif exchange.reply_fault != "no reply at all":
-            self._later(delay, lambda: exchange.tell(reply))
+        if exchange.response_fault == "reply lost":
+            self._later(delay, lambda: exchange.finish(ConnectionResetError("the connection was cut")))
+        elif exchange.response_fault != "no reply at all":
+            self._later(delay, lambda: exchange.finish(response))
 
     def cut(self, exchange: Exchange, noticed_after: float) -> None:
         if not exchange.is_cut:
             exchange.is_cut = True
-            self._later(noticed_after, lambda: exchange.server.hear_of_cut(exchange))
+            self._later(noticed_after, lambda: exchange.server.notice_cut(exchange))
 
     def server_died(self, exchange: Exchange) -> None:
         self._later(
-            self.latency(exchange.caller), lambda: exchange.tell(ConnectionResetError("the server has closed it"))
+            self.latency(exchange.caller), lambda: exchange.finish(ConnectionResetError("the server has closed it"))
         )
 
     def _balance(self, caller: Process) -> "Server | None":
@@ -173,34 +178,34 @@ class Network:
         return self._faults.stream(f"{caller.name} balance").choice(up) if up else None
 
     def _strike(self, exchange: Exchange, fault: Fault, delay: float) -> float:
-        """How much later the request arrives."""
+        """Apply the fault, and return how much later the request arrives."""
         chance = fault.chance
         what = f"{fault.kind}: {exchange.sent.method} {exchange.sent.path}"
         match fault.kind:
             case "cut before delivery":
                 exchange.is_cut = True
-                self._later(delay, lambda: exchange.tell(ConnectionResetError("the connection was cut")))
+                self._later(delay, lambda: exchange.finish(ConnectionResetError("the connection was cut")))
             case "cut while the server works":
                 cut_after = delay + chance.choice([0.001, 0.05, 1, 20]) * chance.random()
                 noticed_after = chance.choice([0.0, 0.05, 3]) * chance.random()
                 self._later(cut_after, lambda: self._cut_now(exchange, noticed_after))
                 what += f" after {cut_after:.3f} s"
             case "reply lost" | "no reply at all":
-                exchange.reply_fault = fault.kind
+                exchange.response_fault = fault.kind
             case "delayed":
                 late = chance.choice([1, 6, 30]) * chance.random()
-                self._story.tell(exchange.caller.name, f"! {what} by {late:.1f} s [{fault.name}]")
+                self._story.add(exchange.caller.name, f"! {what} by {late:.1f} s [{fault.name}]")
                 return late
             case _:
                 late = LATE_SECONDS * chance.random() if fault.kind == "duplicated late" else chance.random()
                 self._later(delay + late, lambda: self._deliver_again(exchange, fault))
                 what += f" after {late:.2f} s"
-        self._story.tell(exchange.caller.name, f"! {what} [{fault.name}]")
+        self._story.add(exchange.caller.name, f"! {what} [{fault.name}]")
         return 0.0
 
     def _cut_now(self, exchange: Exchange, noticed_after: float) -> None:
-        if not exchange.is_answered:
-            exchange.tell(ConnectionResetError("the connection was cut"))
+        if not exchange.has_responded:
+            exchange.finish(ConnectionResetError("the connection was cut"))
             self.cut(exchange, noticed_after)
 
     def _deliver_again(self, first: Exchange, fault: Fault) -> None:
@@ -209,19 +214,19 @@ class Network:
             return
         server = fault.chance.choice(up)
         again = Exchange(self, server, first.sent, Process(f"{first.caller.name}, again"), lambda _outcome: None)
-        self._story.tell(
+        self._story.add(
             first.caller.name, f"! its {first.sent.method} {first.sent.path} arrives again at {server.name}"
         )
         server.deliver(again)
-        # What sent it again gives up at some moment, too.
+        # The sender of the duplicate gives up at some point, too.
         self._later(fault.chance.choice([0.01, 1, 40]) * fault.chance.random(), lambda: self.cut(again, 0))
 
     def _later(self, seconds: float, call: Callable[[], None]) -> None:
         self._scheduler.at(self._scheduler.now + seconds, call)
 
 
-def _apart(data: bytes) -> tuple[str, dict[str, str], bytes]:
-    """Of a request or an answer: its first line, headers and body."""
+def _parse_message(data: bytes) -> tuple[str, dict[str, str], bytes]:
+    """Split a request or response into first line, headers and body."""
     head, _, body = data.partition(b"\r\n\r\n")
     start, *lines = head.decode().split("\r\n")
     headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in lines)}
@@ -230,7 +235,7 @@ def _apart(data: bytes) -> tuple[str, dict[str, str], bytes]:
 
 
 class SimulatedSocket:
-    """What `socket.create_connection` gives, as far as `octostore.client.http` uses it."""
+    """The parts of a socket that `octostore.client.http` uses."""
 
     network: Network
     scheduler: Scheduler
@@ -238,9 +243,9 @@ class SimulatedSocket:
     def __init__(self, _address: tuple[str, int], seconds: float) -> None:
         self._seconds = seconds
         self._exchange: Exchange | None = None
-        self._outcome: Reply | OSError | None = None
+        self._outcome: Response | OSError | None = None
         self._waiter: Fiber | None = None
-        if not self.network.is_anybody_there():
+        if not self.network.is_any_server_up():
             self.scheduler.sleep(LATENCY_SECONDS)
             raise ConnectionRefusedError("no server is up")
 
@@ -253,20 +258,20 @@ class SimulatedSocket:
         self._seconds = seconds
 
     def sendall(self, data: bytes) -> None:
-        start, headers, body = _apart(data)
+        start, headers, body = _parse_message(data)
         method, path, _ = start.split()
         self._outcome = None
         sent = Sent(method, path, headers, body)
         self._exchange = self.network.call(self.scheduler.process, sent, self._on_outcome)
 
     def recv(self, _most: int) -> bytes:
-        """The whole answer at once."""
+        """Return the whole response at once."""
         until = self.scheduler.now + self._seconds
         self._waiter = self.scheduler.current
         while self._outcome is None:
             if not self.scheduler.block(until):
                 raise TimeoutError("timed out")
-        # An idle connection is known to the interpreter until it ends, and so would be everything that it leads to.
+        # Idle connections live until the process ends; do not keep the exchange alive with them.
         self._waiter = self._exchange = None
         if isinstance(self._outcome, OSError):
             raise self._outcome
@@ -281,7 +286,7 @@ class SimulatedSocket:
         if self._exchange is not None:
             self._exchange.hang_up()
 
-    def _on_outcome(self, outcome: Reply | OSError) -> None:
+    def _on_outcome(self, outcome: Response | OSError) -> None:
         if self._outcome is None:
             self._outcome = outcome
             if self._waiter is not None:
@@ -297,7 +302,7 @@ class _Headers:
 
 
 class SimulatedSession:
-    """`aiohttp.ClientSession`, as far as `octostore.client.http.async_port` uses it."""
+    """The parts of `aiohttp.ClientSession` that `octostore.client.http.async_port` uses."""
 
     network: Network
     scheduler: Scheduler
@@ -333,19 +338,19 @@ class _AsyncCall:
 
     async def __aenter__(self) -> Any:
         loop = asyncio.get_running_loop()
-        if not self._network.is_anybody_there():
+        if not self._network.is_any_server_up():
             key: Any = SimpleNamespace(ssl=None, host="server", port=1)
             raise aiohttp.ClientConnectorError(key, ConnectionRefusedError("no server is up"))
-        arrived: asyncio.Future[Reply | OSError] = loop.create_future()
+        arrived: asyncio.Future[Response | OSError] = loop.create_future()
 
-        def settle(outcome: Reply | OSError) -> None:
+        def settle(outcome: Response | OSError) -> None:
             if not arrived.done():
                 arrived.set_result(outcome)
 
-        def tell(outcome: Reply | OSError) -> None:
+        def on_outcome(outcome: Response | OSError) -> None:
             loop.call_soon_threadsafe(settle, outcome)
 
-        exchange = self._network.call(self._scheduler.process, self._sent, tell)
+        exchange = self._network.call(self._scheduler.process, self._sent, on_outcome)
         try:
             outcome = await asyncio.wait_for(arrived, self._seconds)
         except BaseException:
@@ -361,10 +366,10 @@ class _AsyncCall:
 
 
 class _AsyncResponse:
-    def __init__(self, reply: Reply) -> None:
-        self.status = reply.status
-        self.headers = _Headers(reply.headers)
-        self._body = reply.body
+    def __init__(self, response: Response) -> None:
+        self.status = response.status
+        self.headers = _Headers(response.headers)
+        self._body = response.body
 
     async def read(self) -> bytes:
         return self._body

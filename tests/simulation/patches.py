@@ -1,4 +1,4 @@
-"""For the length of a run, the modules of OctoStore wait, tell the time and draw lots in the simulation."""
+"""During a run, OctoStore's modules use simulated threads, clocks, randomness and networking."""
 
 import concurrent.futures
 import gc
@@ -42,11 +42,11 @@ from tests.simulation.scheduler import Scheduler
 PARTS = ("octostore.stores", "octostore.client", "octostore.server", "octostore.wire")
 WALL_AT_START = 1_800_000_000.0
 WORK_WAIT_SECONDS = 20.0
-"""How long a worker waits for a job at a time; every second would fill the hours with questions to an empty queue."""
+"""How long a worker waits for a job at a time. The real value, a second, would make for many idle calls."""
 
 
-class Walls:
-    """The machine's clock, which can be set; the one that counts goes on."""
+class WallClock:
+    """The machine's clock, which can be set, unlike the monotonic one."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
@@ -57,13 +57,13 @@ class Walls:
 
 
 class _Time(SimpleNamespace):
-    def __init__(self, scheduler: Scheduler, walls: Walls) -> None:
+    def __init__(self, scheduler: Scheduler, wall_clock: WallClock) -> None:
         super().__init__(
             monotonic=scheduler.counted,
             perf_counter=scheduler.counted,
             clock_gettime=lambda _clock: scheduler.counted(),
-            time=walls.now,
-            time_ns=lambda: int(walls.now() * 1_000) * 1_000_000,
+            time=wall_clock.now,
+            time_ns=lambda: int(wall_clock.now() * 1_000) * 1_000_000,
             sleep=scheduler.sleep,
             CLOCK_MONOTONIC=time.CLOCK_MONOTONIC,
         )
@@ -90,7 +90,7 @@ class _Secrets(SimpleNamespace):
 
 
 class _Ids:
-    """`octostore.stores.ids._Chance`, from the seed."""
+    """`octostore.stores.ids._Chance`, seeded."""
 
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
@@ -99,25 +99,25 @@ class _Ids:
         return self._chance.randbytes(octostore.stores.ids.ID_DIGITS // 2).hex()
 
 
-class _PulseOfEach:
-    """One pulse for each process, as there is in reality."""
+class _HeartbeatThreads:
+    """One heartbeat thread for each simulated process."""
 
-    def schedule(self, heart: Heartbeater, due_at: float) -> None:
+    def schedule(self, heartbeater: Heartbeater, due_at: float) -> None:
         own = Here.scheduler.process.own
-        if "pulse" not in own:
-            own["pulse"] = _HeartbeatThread()
-        own["pulse"].schedule(heart, due_at)
+        if "heartbeats" not in own:
+            own["heartbeats"] = _HeartbeatThread()
+        own["heartbeats"].schedule(heartbeater, due_at)
 
 
-class _OwnersOfEach:
-    """`octostore.stores.owners.owners`, for each process: what a server writes down is no news to its clients."""
+class _OwnersPerProcess:
+    """`octostore.stores.owners.owners` for each simulated process."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(Here.scheduler.process.own.setdefault("owners", Owners()), name)
 
 
-def _lateness_of_each(method: str) -> Callable[..., Any]:
-    """A method of `octostore.client.lateness.own_lateness`, for each process."""
+def _lateness_per_process(method: str) -> Callable[..., Any]:
+    """A method of `octostore.client.lateness.own_lateness` for each simulated process."""
 
     def call(*given: Any) -> Any:
         own = Here.scheduler.process.own.setdefault("lateness", Lateness())
@@ -126,8 +126,8 @@ def _lateness_of_each(method: str) -> Callable[..., Any]:
     return call
 
 
-class _PoolsOfEach:
-    """`octostore.client.threads._pools`, for each process."""
+class _PoolsPerProcess:
+    """`octostore.client.threads._pools` for each simulated process."""
 
     def _pools(self) -> list[Any]:
         pools: list[Any] = Here.scheduler.process.own.setdefault("pools", [])
@@ -143,8 +143,8 @@ class _PoolsOfEach:
         return self._pools()[index]
 
 
-class _Silence(logging.Handler):
-    """Errors that the library logs instead of raising are findings."""
+class _FailOnError(logging.Handler):
+    """An error that the library logs fails the run."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         super().__init__(logging.ERROR)
@@ -157,12 +157,12 @@ class _Silence(logging.Handler):
 
 @contextmanager
 def simulated(
-    scheduler: Scheduler, walls: Walls, seed: int, connection: Callable[..., Any], session: Callable[..., Any]
+    scheduler: Scheduler, wall_clock: WallClock, seed: int, connection: Callable[..., Any], session: Callable[..., Any]
 ) -> Iterator[None]:
-    """`connection` and `session` take the place of what clients reach servers with."""
+    """`connection` and `session` replace the clients' sockets and aiohttp sessions."""
     chance = random.Random(f"{seed} library")
     instead: dict[int, Any] = {
-        id(time): _Time(scheduler, walls),
+        id(time): _Time(scheduler, wall_clock),
         id(random): chance,
         id(threading): _Threading("threading"),
         id(secrets): _Secrets(chance),
@@ -181,7 +181,7 @@ def simulated(
         for target, changes in _special(chance, connection, session):
             stack.enter_context(mock.patch.multiple(target, **changes))
         stack.enter_context(_quiet(scheduler))
-        stack.enter_context(_uncollected())
+        stack.enter_context(_without_collector())
         yield
 
 
@@ -191,12 +191,12 @@ def _special(
     never_readable = SimpleNamespace(register=lambda *_: None, poll=lambda _timeout: [])
     return [
         (octostore.stores.ids, {"_chance": _Ids(chance)}),
-        # Timers do not stand still here, so nobody has to look whether they did.
-        (octostore.client.heartbeater, {"_heartbeat_thread": _PulseOfEach(), "TICK_SECONDS": 3_600.0}),
-        (own_lateness, {method: _lateness_of_each(method) for method in ("note", "worst", "is_known", "measure")}),
-        (octostore.client.hold, {"owners": _OwnersOfEach()}),
-        (octostore.stores.wakeups, {"owners": _OwnersOfEach()}),
-        (octostore.client.threads, {"_pools": _PoolsOfEach()}),
+        # Virtual timers are never late, so checking for that can be rare.
+        (octostore.client.heartbeater, {"_heartbeat_thread": _HeartbeatThreads(), "TICK_SECONDS": 3_600.0}),
+        (own_lateness, {method: _lateness_per_process(method) for method in ("note", "worst", "is_known", "measure")}),
+        (octostore.client.hold, {"owners": _OwnersPerProcess()}),
+        (octostore.stores.wakeups, {"owners": _OwnersPerProcess()}),
+        (octostore.client.threads, {"_pools": _PoolsPerProcess()}),
         (octostore.client.work, {"WAIT_SECONDS": WORK_WAIT_SECONDS}),
         (octostore.client.async_work, {"WAIT_SECONDS": WORK_WAIT_SECONDS}),
         (
@@ -207,7 +207,7 @@ def _special(
             octostore.client.http.connection,
             {"select": SimpleNamespace(poll=lambda: never_readable, POLLIN=select.POLLIN)},
         ),
-        # Far less often: that a server looks at its clock is most of what an idle hour costs.
+        # Checked less often, because this is most of what an idle hour costs.
         (octostore.server.standstill, {"CHECK_SECONDS": 4.0, "STANDSTILL_SECONDS": 10.0}),
         (octostore.client.http.async_port, {"aiohttp": _Aiohttp(session)}),
     ]
@@ -226,7 +226,7 @@ class _Aiohttp(ModuleType):
 @contextmanager
 def _quiet(scheduler: Scheduler) -> Iterator[None]:
     log = logging.getLogger("octostore")
-    handler, level, propagate = _Silence(scheduler), log.level, log.propagate
+    handler, level, propagate = _FailOnError(scheduler), log.level, log.propagate
     log.addHandler(handler)
     log.setLevel(logging.ERROR)
     log.propagate = False
@@ -239,8 +239,8 @@ def _quiet(scheduler: Scheduler) -> Iterator[None]:
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
-    """What a dead process leaves behind must not be tidied up in the middle of a run, at moments of its own."""
+def _without_collector() -> Iterator[None]:
+    """Garbage of dead processes must not be collected during a run, at unpredictable moments."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -248,4 +248,4 @@ def _uncollected() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
-        gc.collect()  # or the next run, in which nothing is collected either, would find it still there
+        gc.collect()  # before the next run, which collects nothing either

@@ -1,4 +1,4 @@
-"""Faults that are planted in the real code, to see that the simulator finds them, and how soon."""
+"""Faults planted in the real code, to check that the simulator finds them, and how soon."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -42,21 +42,21 @@ from tests.simulation.primitives import Here
 from tests.simulation.world import Plan, Result, run
 
 HOURS, PACE = 0.2, 5.0
-"""How long the runs are in which a planted fault is looked for, and how much happens in them."""
+"""The length and pace of the runs that look for a planted fault."""
 
 
 class Planted(NamedTuple):
     name: str
     breaks: str
     within: int
-    """So many seeds must be enough to find it."""
+    """The number of seeds that must be enough to find it."""
     plant: Callable[[], AbstractContextManager[object]]
     first: int = 1
-    """Where to begin: a rare one may take many runs from the first seed on, each of which takes a second."""
+    """The first seed. A rare fault would take many runs from seed 1, at a second each."""
 
 
 def find(planted: Planted) -> Result | None:
-    """The first run that finds it."""
+    """Return the first run that finds it."""
     for seed in range(planted.first, planted.first + planted.within):
         with planted.plant():
             result = run(Plan(seed, HOURS, pace=PACE))
@@ -65,11 +65,11 @@ def find(planted: Planted) -> Result | None:
     return None
 
 
-def _instead(target: Any, **changes: Any) -> Callable[[], AbstractContextManager[object]]:
+def _patch(target: Any, **changes: Any) -> Callable[[], AbstractContextManager[object]]:
     return lambda: mock.patch.multiple(target, **changes)
 
 
-def _together(*plants: Callable[[], AbstractContextManager[object]]) -> Callable[[], AbstractContextManager[object]]:
+def _all_of(*plants: Callable[[], AbstractContextManager[object]]) -> Callable[[], AbstractContextManager[object]]:
     @contextmanager
     def plant() -> Iterator[None]:
         with ExitStack() as stack:
@@ -83,7 +83,7 @@ def _together(*plants: Callable[[], AbstractContextManager[object]]) -> Callable
 # The transaction
 
 
-def _answer_before_commit(backend: Any, commands: Sequence[Any], clock: Any, given: Any, **how: Any) -> Committed:
+def _reply_before_commit(backend: Any, commands: Sequence[Any], clock: Any, given: Any, **how: Any) -> Committed:
     try:
         return run_batch(backend, commands, clock, given, **how)
     except Unreachable:
@@ -93,11 +93,11 @@ def _answer_before_commit(backend: Any, commands: Sequence[Any], clock: Any, giv
             ws = WorkingSet(now=clock(counters.mark).now, seq=counters.seq)
             writing.load(ws, needs)
             sweep(ws, given)
-            answers = [octostore.stores.batch._answer(ws, command, given, 0.0) for command in commands]
-        return Committed(answers, [], [], [])
+            replies = [octostore.stores.batch._answer(ws, command, given, 0.0) for command in commands]
+        return Committed(replies, [], [], [])
 
 
-def _answer_in_another_order(backend: Any, commands: Sequence[Any], clock: Any, given: Any, **how: Any) -> Committed:
+def _reply_in_another_order(backend: Any, commands: Sequence[Any], clock: Any, given: Any, **how: Any) -> Committed:
     committed = run_batch(backend, commands, clock, given, **how)
     return committed._replace(answers=committed.answers[::-1])
 
@@ -163,7 +163,7 @@ def _revive(ws: WorkingSet, command: HeartbeatJob, given: Any) -> HeartbeatReply
         return HeartbeatReply(job_id=command.job_id, expires_at=expires_at, remaining_ms=30_000, renew_after_ms=10_000)
 
 
-def _checkpoint_of_anybody(ws: WorkingSet, command: CheckpointJob, _given: Any) -> CheckpointReply:
+def _checkpoint_without_lease(ws: WorkingSet, command: CheckpointJob, _given: Any) -> CheckpointReply:
     ws.set_checkpoint(command.job_id, command.data)
     return CheckpointReply(job_id=command.job_id, saved_at=to_datetime(ws.now))
 
@@ -172,18 +172,18 @@ def _replay_unnoticed(ws: WorkingSet, job: Any, claim: Any) -> ClaimReply:
     return views.claimed_reply(ws, job, claim, replayed=True)
 
 
-def _tokens_of_the_process(ws: WorkingSet, job: Any, claim: Any, **options: Any) -> ClaimReply:
-    """Counted from 1 in each process, and so from 1 again after a restart."""
+def _tokens_per_process(ws: WorkingSet, job: Any, claim: Any, **options: Any) -> ClaimReply:
+    """Counted from 1 in each process, and again after a restart."""
     tokens = Here.scheduler.process.own.setdefault("tokens", {})
     token = tokens.setdefault(claim.lease_id, len(tokens) + 1)
     return msgspec.structs.replace(views.claimed_reply(ws, job, claim, **options), fencing_token=token)
 
 
-# As it was before
+# Earlier behaviour
 
 
-def _release_what_nobody_waits_for(reply: object, principal: str = LOCAL) -> object:
-    """What `undo_of` was when whoever got an answer decided, and not the store."""
+def _release_instead_of_undo(reply: object, principal: str = LOCAL) -> object:
+    """`undo_of` before the store decided: the receiver of the reply did."""
     if isinstance(reply, SessionReply) and not reply.replayed:
         return CloseSession(session_id=reply.session_id, lease_id=reply.lease_id, principal=principal)
     if not isinstance(reply, ClaimReply) or reply.status != "claimed" or reply.replayed:
@@ -208,7 +208,7 @@ _NONE_IS_LATE = {"comes_late": lambda _number, _newest: False}
 
 
 def _ask_an_old_copy(backend: Any, question: Any, clock: Any, retry: Any) -> Any:
-    """As a server does that reads from a replica which was cut off when it became the first."""
+    """Like a server that reads from a replica that was cut off."""
     process = Here.scheduler.process
     if not isinstance(question, GetJob | GetSession) or not process.name.startswith("server"):
         return ask(backend, question, clock, retry)
@@ -220,7 +220,7 @@ def _ask_an_old_copy(backend: Any, question: Any, clock: Any, retry: Any) -> Any
     return ask(process.own["copy"], question, clock, retry)
 
 
-def _last_comes_first(line: Any, waiter: Any) -> None:
+def _join_at_the_front(line: Any, waiter: Any) -> None:
     line.waiters.insert(0, waiter)
     line._bell.event.set()
 
@@ -231,128 +231,128 @@ ENGINE = octostore.stores.engine
 
 PLANTED = (
     Planted(
-        "answer before commit",
-        "callers are answered although their transaction then fails",
+        "reply before commit",
+        "callers get a reply although their transaction then fails",
         5,
-        _instead(ENGINE, run_batch=_answer_before_commit),
+        _patch(ENGINE, run_batch=_reply_before_commit),
     ),
     Planted(
-        "answers in another order",
-        "the callers of a batch get each other's answers",
+        "replies in another order",
+        "the callers of a batch get each other's replies",
         10,
-        _instead(ENGINE, run_batch=_answer_in_another_order),
+        _patch(ENGINE, run_batch=_reply_in_another_order),
     ),
-    Planted("gap in the log", "now and then a number is left out", 2, _leave_gaps),
-    Planted("lost checkpoint", "a checkpoint is acknowledged and not saved", 2, _lose_every_eighth_checkpoint),
+    Planted("gap in the log", "sometimes a number is skipped", 2, _leave_gaps),
+    Planted("lost checkpoint", "a checkpoint is acknowledged but not saved", 2, _lose_every_eighth_checkpoint),
     Planted(
         "expiry a second early",
-        "a lease ends before the moment that its owner was told",
+        "a lease ends before the `expires_at` that its owner received",
         12,
-        _instead(octostore.core.decide.expiry, expiry_of=_early),
+        _patch(octostore.core.decide.expiry, expiry_of=_early),
         first=3,
     ),
     Planted(
         "expiry forgotten",
-        "the claims of some who have died never end",
+        "some claims of dead owners never expire",
         5,
-        _together(_instead(octostore.core.decide.expiry, expiry_of=_never), _instead(views, expiry_of=_never)),
+        _all_of(_patch(octostore.core.decide.expiry, expiry_of=_never), _patch(views, expiry_of=_never)),
     ),
     Planted(
         "pause forgotten",
         "a paused queue hands out jobs",
         5,
-        _instead(octostore.core.decide.claim, hands_out=lambda _ws, _queue: True),
+        _patch(octostore.core.decide.claim, hands_out=lambda _ws, _queue: True),
     ),
     Planted(
         "clock runs backwards",
-        "the store takes the machine's clock as it is",
+        "the store uses the machine's clock as it is",
         10,
-        _instead(SystemClock, __call__=_wall_clock),
+        _patch(SystemClock, __call__=_wall_clock),
         first=3,
     ),
-    Planted("authority from the reply", "an owner counts from when it was answered", 12, _from_the_reply, first=2),
+    Planted("authority from the reply", "an owner counts from when the reply arrived", 12, _from_the_reply, first=2),
     Planted(
         "heartbeat revives",
-        "a heartbeat of an expired lease is answered as if it lived",
+        "a heartbeat with an expired lease succeeds",
         12,
         _rule(HeartbeatJob, _revive),
         first=5,
     ),
     Planted(
         "stale release accepted",
-        "a lease that has ended can release its successor's claim",
+        "an ended lease can release the next owner's claim",
         6,
-        _instead(octostore.core.decide.release, same_lease=lambda _one, _other: True),
+        _patch(octostore.core.decide.release, same_lease=lambda _one, _other: True),
     ),
     Planted(
         "stale checkpoint accepted",
-        "a lease that has ended can still write",
+        "an ended lease can still write",
         12,
-        _rule(CheckpointJob, _checkpoint_of_anybody),
+        _rule(CheckpointJob, _checkpoint_without_lease),
     ),
     Planted(
-        "fencing tokens of the process",
-        "tokens begin again when a server is restarted",
+        "fencing tokens per process",
+        "fencing tokens start over when a server restarts",
         2,
-        _instead(CLAIM, views=mock.Mock(wraps=views, claimed_reply=_tokens_of_the_process)),
+        _patch(CLAIM, views=mock.Mock(wraps=views, claimed_reply=_tokens_per_process)),
     ),
     Planted(
         "forgotten replay check",
         "the same request id does not find its own claim",
         5,
-        _instead(CLAIM, is_repeat=lambda _claim, _command: False),
+        _patch(CLAIM, is_repeat=lambda _claim, _command: False),
     ),
     Planted(
         "undo without a check",
-        "a claim is undone although somebody was told of it meanwhile",
+        "a claim is undone although it was returned to a caller meanwhile",
         25,
-        _together(_instead(CLAIM, replay_claim=_replay_unnoticed), _instead(TASKS, replay_claim=_replay_unnoticed)),
+        _all_of(_patch(CLAIM, replay_claim=_replay_unnoticed), _patch(TASKS, replay_claim=_replay_unnoticed)),
         first=3,
     ),
     Planted(
-        "locks of a principal",
-        "whoever has the same token as the holder of a lock gets it, too",
+        "locks per principal",
+        "a lock goes to anyone with the same token as its holder",
         5,
-        _instead(CLAIM, _is_holder=lambda claim, command, _holder: claim.principal == command.principal),
+        _patch(CLAIM, _is_holder=lambda claim, command, _holder: claim.principal == command.principal),
     ),
-    Planted("stale read", "a server answers questions from an old copy", 5, _instead(ENGINE, ask=_ask_an_old_copy)),
+    Planted("stale read", "a server reads from an old copy", 5, _patch(ENGINE, ask=_ask_an_old_copy)),
     Planted(
         "lost wake-up",
-        "nobody who waits hears of a commit",
+        "waiting callers are not woken by commits",
         5,
-        _instead(Wakeups, publish=lambda _wakeups, _topics: None),
+        _patch(Wakeups, publish=lambda _wakeups, _topics: None),
     ),
     Planted(
         "last come, first served",
-        "who comes later is served first",
+        "the last to wait is served first",
         12,
-        _instead(octostore.server.waiting_claims._WaitLine, join=_last_comes_first),
+        _patch(octostore.server.waiting_claims._WaitLine, join=_join_at_the_front),
     ),
     Planted(
         "undo decided outside the store",
-        "the first of the three: a server or client releases what it thinks nobody knows of",
+        "the first real bug: a server or client releases a claim that a caller may have received",
         25,
-        _together(*(_instead(module, undo_of=_release_what_nobody_waits_for) for module in _UNDOING)),
+        _all_of(*(_patch(module, undo_of=_release_instead_of_undo) for module in _UNDOING)),
         first=3,
     ),
     Planted(
         "late duplicate claims again",
-        "the second: a request whose claim has ended gets another one, for nobody",
+        "the second real bug: a request whose claim has ended gets another one, for nobody",
         5,
-        _together(*(_instead(module, **_ALL_ARE_NEW) for module in (CLAIM, SESSIONS, TASKS))),
+        _all_of(*(_patch(module, **_ALL_ARE_NEW) for module in (CLAIM, SESSIONS, TASKS))),
     ),
     Planted(
         "late duplicate checkpoint overwrites",
-        "the third: an older write that arrives later takes the place of a newer one",
+        "the third real bug: an older write that arrives later overwrites a newer one",
         15,
-        _instead(LEASE, **_NONE_IS_LATE),
+        _patch(LEASE, **_NONE_IS_LATE),
         first=4,
     ),
     Planted(
         "late duplicate context overwrites",
-        "the third, for the context of a session",
+        "the third real bug, for a session's context",
         20,
-        _instead(SESSIONS, **_NONE_IS_LATE),
+        _patch(SESSIONS, **_NONE_IS_LATE),
         first=14,
     ),
 )

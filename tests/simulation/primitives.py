@@ -1,6 +1,6 @@
-"""What threads wait with, as the standard library has it, on virtual time.
+"""The standard library's locks, conditions, threads and pools, on virtual time.
 
-Only one OS thread is ever there, and hands over only where it waits: so nothing below needs a lock of its own.
+There is only one OS thread, and simulated threads switch only when they wait, so nothing below needs a real lock.
 """
 
 import concurrent.futures
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Here:
-    """The scheduler of the run that is under way."""
+    """The scheduler of the current run."""
 
     scheduler: ClassVar[Scheduler]
 
@@ -234,7 +234,7 @@ class SimpleQueue(Generic[T]):
 
 
 class _Bell:
-    """A condition whose lock nobody can find taken: between waits, nobody else runs."""
+    """A condition whose lock is always free: nothing else runs between waits."""
 
     __slots__ = ("_waiters",)
 
@@ -281,11 +281,11 @@ class ThreadPoolExecutor:
             if not future.set_running_or_notify_cancel():
                 return
             try:
-                answer = call(*args, **options)
+                result = call(*args, **options)
             except Exception as error:  # noqa: BLE001  # it is the caller's
                 future.set_exception(error)
             else:
-                future.set_result(answer)
+                future.set_result(result)
 
         self._waiting.append(run)
         if self._running < self._room:
@@ -318,7 +318,7 @@ class ThreadPoolExecutor:
 def wait(
     futures: Iterable[concurrent.futures.Future[Any]], timeout: float | None = None
 ) -> tuple[list[concurrent.futures.Future[Any]], list[concurrent.futures.Future[Any]]]:
-    """As `concurrent.futures.wait`, with lists, whose order is always the same."""
+    """`concurrent.futures.wait`, but with lists, which have a fixed order."""
     waited = list(futures)
     bell = Condition()
 

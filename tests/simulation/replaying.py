@@ -1,4 +1,4 @@
-"""The log, replayed, against the rows that are stored."""
+"""Compare the replayed log with the stored rows."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,10 +14,10 @@ from tests.support.replay import logged_job, logged_session, replay
 
 
 def differences(storage: Storage, log: list[LogEntry]) -> Iterator[str]:
-    """What the log, as it was seen to be committed, and the store do not have in common."""
+    """Where the store differs from the log that was seen to be committed."""
     jobs, sessions, stored_log = _rows(storage)
     if stored_log != log:
-        yield f"the stored log has {len(stored_log)} events, and {len(log)} were committed"
+        yield f"the stored log has {len(stored_log)} events, but {len(log)} were committed"
     replayed = replay(log)
     expected_jobs = {job.job_id: logged_job(job) for job in replayed.jobs.values() if job is not None}
     yield from _compare("job", {job.job_id: logged_job(job) for job in jobs}, expected_jobs)
@@ -28,7 +28,7 @@ def differences(storage: Storage, log: list[LogEntry]) -> Iterator[str]:
 def _compare(kind: str, stored: dict[str, Any], expected: dict[str, Any]) -> Iterator[str]:
     for name in sorted(stored.keys() | expected.keys()):
         if stored.get(name) != expected.get(name):
-            yield f"{kind} {name} is stored as {stored.get(name)}, and its events lead to {expected.get(name)}"
+            yield f"{kind} {name} is stored as {stored.get(name)}, but its events lead to {expected.get(name)}"
 
 
 def _rows(storage: Storage) -> tuple[list[Any], list[Any], list[LogEntry]]:

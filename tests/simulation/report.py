@@ -10,7 +10,7 @@ STORY_STEPS = 60
 
 
 def command_for(plan: Plan) -> str:
-    """What repeats the run exactly."""
+    """The command that repeats the run exactly."""
     options = f"--seed {plan.seed} --hours {plan.hours:g} --clients {plan.clients} --store {plan.store}"
     if plan.pace != 1:
         options += f" --pace {plan.pace:g}"
@@ -18,7 +18,7 @@ def command_for(plan: Plan) -> str:
 
 
 def story_of(result: Result) -> Iterator[str]:
-    """Who did what when, with the faults marked by `!`."""
+    """Who did what and when, with faults marked by `!`."""
     if result.broken is None:
         return
     yield f"{len(result.clients)} clients ({', '.join(result.clients)}), {len(result.faults)} faults:"

@@ -1,6 +1,6 @@
-"""Virtual time, and whose turn it is: every thread of every simulated process is a greenlet, and a seed picks the next.
+"""Virtual time and scheduling: every thread of every simulated process is a greenlet, and the seed picks the next.
 
-Nothing here waits for real. When nobody can run, time jumps to the next timer.
+Nothing waits in real time. If no thread can run, time jumps to the next timer.
 """
 
 import random
@@ -13,19 +13,19 @@ from typing import Any
 from greenlet import getcurrent, greenlet
 
 BOOTED_AT = 1_000.0
-"""What the counting clock shows when a run begins: not 0, which code may take for "never"."""
+"""What the monotonic clock shows when a run begins: not 0, which code may take for "never"."""
 PREEMPT_SHARE = 0.1
-"""How often a thread is interrupted at a point where it could go on: elsewhere threads only change hands by waiting."""
+"""How often a thread is interrupted where it could continue. Otherwise threads switch only when they wait."""
 LIVELOCK_TURNS = 200_000
-"""So many turns without any time passing are a loop without end."""
+"""This many turns without time passing are an endless loop."""
 
 
 class WorldOver(BaseException):
-    """The run has ended: unwinds whatever still waits. Not an Exception, so that nobody takes it for a fault."""
+    """The run has ended: unwinds waiting threads. Not an `Exception`, so that no code handles it as an error."""
 
 
 class Process:
-    """What is paused, killed and started as one: threads, and memory that does not survive it."""
+    """Threads that are paused and killed together, and memory that is lost with them."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -33,7 +33,7 @@ class Process:
         self.is_dead = False
         self.paused_seconds = 0.0
         self.own: dict[Any, Any] = {}
-        """What is global in a real process."""
+        """What would be global in a real process."""
         self.parked: list[Fiber] = []
         self.at_death: list[Callable[[], None]] = []
 
@@ -66,7 +66,7 @@ class Scheduler:
         self._numbers = count()
         self._current: Fiber | None = None
         self._fibers: list[Fiber] = []
-        """All that ever were, also of dead processes: one that was let go of would unwind, and do things at that."""
+        """All threads, including those of dead processes: a forgotten greenlet would unwind, and run code."""
 
     # Time
 
@@ -74,7 +74,7 @@ class Scheduler:
         return BOOTED_AT + self.now
 
     def at(self, moment: float, call: Callable[[], None]) -> None:
-        """Call, outside of all threads, at that virtual moment; it must not wait."""
+        """Call it at this virtual time, outside of all threads. It must not wait."""
         heappush(self._timers, (moment, next(self._numbers), None, 0, call))
 
     # Threads
@@ -104,7 +104,7 @@ class Scheduler:
         return fiber
 
     def block(self, until: float | None = None) -> bool:
-        """Wait to be woken; False where `until` comes first."""
+        """Wait to be woken; False if `until` comes first."""
         fiber = self.current
         if self.is_over:
             raise WorldOver
@@ -129,7 +129,7 @@ class Scheduler:
             pass
 
     def give_way(self) -> None:
-        """Let others go first."""
+        """Let other threads run first."""
         if self.is_over:
             raise WorldOver
         self._ready.append(self.current)
@@ -152,7 +152,7 @@ class Scheduler:
         process.parked.clear()
 
     def kill(self, process: Process) -> None:
-        """Its threads never run again; they stay where they are."""
+        """Its threads never run again, and are not unwound."""
         if not process.is_dead:
             process.is_dead = True
             process.parked.clear()
@@ -160,14 +160,14 @@ class Scheduler:
                 call()
 
     def fail(self, error: BaseException) -> None:
-        """Not once the run is over: every thread is unwound then, in the middle of whatever it did."""
+        """Ignored once the run is over, because threads are then unwound in the middle of anything."""
         if self.failure is None and not self.is_over:
             self.failure = error
 
     # The run
 
     def run(self, until: float) -> None:
-        """Until that virtual moment, or a failure."""
+        """Run until this virtual time, or a failure."""
         turns, turned_at = 0, self.now
         while self.failure is None:
             if self._ready:
@@ -175,7 +175,7 @@ class Scheduler:
                 turns += 1
                 if turns > LIVELOCK_TURNS:
                     if self.now == turned_at:
-                        self.fail(AssertionError(f"nobody gets anywhere at {self.now}"))
+                        self.fail(AssertionError(f"endless loop at {self.now}"))
                     turns, turned_at = 0, self.now
             elif self._timers and self._timers[0][0] <= until:
                 self._ring()
@@ -184,7 +184,7 @@ class Scheduler:
                 return
 
     def close(self) -> None:
-        """Unwind every thread, none of which can do anything any more."""
+        """Unwind every thread. None of them can do anything."""
         self.is_over = True
         for fiber in self._fibers:
             while fiber.greenlet:

@@ -1,4 +1,4 @@
-"""What clients do, in threads. Each script is one round; a client thinks, and does its script again."""
+"""What clients do, in threads. Each script is one round; clients pause between rounds."""
 
 from contextlib import nullcontext
 from typing import Any
@@ -22,7 +22,7 @@ SESSIONS = ("crew-1", "crew-2")
 FORGET_SHARE = 0.2
 """How often a claim is left to expire."""
 RECONNECT_SHARE = 0.1
-"""How often somebody goes on with its lease in what could be another process: the command line always does."""
+"""How often a client continues with its lease on a new connection, as the command line always does."""
 
 
 def hold_a_job(c: Client) -> None:
@@ -33,7 +33,7 @@ def hold_a_job(c: Client) -> None:
         c.doing(f"hold {job_id} ttl={ttl:g} wait={wait:g}", wait + 300),
         c.store.hold(job_id, owner=c.name, ttl=ttl, wait=wait, again=True, outcome=_outcome(c)) as claim,
     ):
-        belief = c.told(claim.reply, asked, claim.remaining)
+        belief = c.received_claim(claim.reply, asked, claim.remaining)
         try:
             _work(c, claim, belief)
         finally:
@@ -59,7 +59,7 @@ def _work(c: Client, claim: HeldClaim, belief: Belief) -> None:
 def _checkpoint(c: Client, claim: HeldClaim, belief: Belief, number: int) -> None:
     with c.doing(f"checkpoint {number} of {claim.job_id}", wait=claim.ttl):
         claim.checkpoint({"n": number})
-    c.say(f"is told: checkpoint {number} of {claim.job_id} is saved")
+    c.say(f"gets: checkpoint {number} of {claim.job_id} is saved")
     c.checks.acknowledged_number(c.name, claim.job_id, belief.lease_id, number)
 
 
@@ -67,8 +67,8 @@ def _outcome(c: Client) -> Any:
     return c.pick(("released", "released", "released", "done", "failed"))
 
 
-def claim_by_hand(c: Client) -> None:
-    """Request ids of its own, and every call again when there is no answer; sometimes when there is."""
+def claim_explicitly(c: Client) -> None:
+    """Its own request ids, and every call repeated if there is no reply, sometimes even if there is."""
     job_id, ttl, wait, request_id = c.pick(LOCKS), c.pick(TTLS), c.pick(WAITS), c.new_id()
     claim = _claimed(c, job_id, ttl, wait, request_id)
     if claim is None:
@@ -83,7 +83,7 @@ def claim_by_hand(c: Client) -> None:
 
 
 def claim_several(c: Client) -> None:
-    """All locks in one call, repeated until there is an answer; what it gets of them it gives back in another."""
+    """Claim all locks in one call, repeated until there is a reply; release those it got in another."""
     ttl, ids = c.pick(TTLS), {job_id: c.new_id() for job_id in LOCKS}
     documents = [
         {
@@ -116,12 +116,12 @@ def claim_several(c: Client) -> None:
     leases = [(claim.job_id, claim.lease_id) for claim in mine]
     for end in c.repeat("release all of them", lambda: c.store.release_many(leases)):
         if not isinstance(end, LeaseLost):
-            c.checks.told_released(c.name, end)
+            c.checks.received_release(c.name, end)
 
 
 def wait_for_a_job(c: Client) -> None:
-    """Stands in line, and has the job only for a moment."""
-    # Mostly the same one, so that there is a line.
+    """Wait for a job, and hold it only briefly."""
+    # Mostly the same one, so that others wait, too.
     job_id, wait = c.pick((*LOCKS, LOCKS[0], LOCKS[0])), c.chance.uniform(20, 50)
     claim = _claimed(c, job_id, c.pick(TTLS), wait, c.new_id())
     if claim is not None:
@@ -144,7 +144,7 @@ def _claimed(c: Client, job_id: str, ttl: float, wait: float, request_id: str) -
 
 def own(c: Client, reply: ClaimReply, asked: Asked | None, asked_at: float) -> OwnClaim | None:
     if reply.status != "claimed":
-        c.say(f"is told: {reply.job_id or reply.queue} {reply.status}")
+        c.say(f"gets: {reply.job_id or reply.queue} {reply.status}")
         return None
     return OwnClaim(c, reply, asked, asked_at)
 
@@ -157,10 +157,10 @@ def _claim_again(c: Client, claim: OwnClaim, ttl: float, request_id: str) -> Non
         return
     except LeaseLost:
         is_over = claim.token in c.checks.ends
-        c.checks.hold(AGREES, is_over, f"{c.name} is told that its live claim on {claim.job_id} is over", claim.job_id)
+        c.checks.hold(AGREES, is_over, f"{c.name} learns that its live claim on {claim.job_id} is over", claim.job_id)
         return
     is_same = (again.lease_id, again.fencing_token) == (claim.lease_id, claim.token)
-    text = f"{c.name} repeats its claim on {claim.job_id} and is told {again.status}, token {again.fencing_token}"
+    text = f"{c.name} repeats its claim on {claim.job_id} and gets {again.status}, token {again.fencing_token}"
     c.checks.hold(AGREES, is_same or claim.token in c.checks.ends, text, claim.job_id, c.name)
 
 
@@ -170,10 +170,10 @@ def _keep(c: Client, claim: OwnClaim) -> None:
         if claim.authority.remaining() <= 0:
             return
         if not c.is_embedded and c.chance.random() < RECONNECT_SHARE:
-            c.say("goes on with another connection, and the same lease")
+            c.say("continues on another connection with the same lease")
             c.connect()
         if c.chance.random() < 0.5:
-            _checkpoint_by_hand(c, claim)
+            _checkpoint_explicitly(c, claim)
         if c.chance.random() < 0.8:
             _heartbeat(c, claim)
 
@@ -189,10 +189,10 @@ def _heartbeat(c: Client, claim: OwnClaim) -> None:
         claim.belief.drop()
         raise
     claim.authority.renew(asked_at, reply.remaining_ms)
-    c.checks.told_until(claim.belief, reply.expires_at, asked_at - BOOTED_AT)
+    c.checks.received_expiry(claim.belief, reply.expires_at, asked_at - BOOTED_AT)
 
 
-def _checkpoint_by_hand(c: Client, claim: OwnClaim) -> None:
+def _checkpoint_explicitly(c: Client, claim: OwnClaim) -> None:
     claim.number += 1
     number = claim.number
     try:
@@ -200,7 +200,7 @@ def _checkpoint_by_hand(c: Client, claim: OwnClaim) -> None:
             c.store.checkpoint_job(claim.job_id, claim.lease_id, {"n": number})
     except Unreachable:
         return
-    c.say(f"is told: checkpoint {number} of {claim.job_id} is saved")
+    c.say(f"gets: checkpoint {number} of {claim.job_id} is saved")
     c.checks.acknowledged_number(c.name, claim.job_id, claim.lease_id, number)
 
 
@@ -211,11 +211,13 @@ def _release(c: Client, claim: OwnClaim, outcome: Any) -> None:
         return c.store.release_job(claim.job_id, claim.lease_id, outcome)
 
     first = c.repeat(f"release {claim.job_id} as {outcome}", call)
-    c.say(f"is told: {claim.job_id} {first.outcome}")
-    c.checks.told_released(c.name, first)
+    c.say(f"gets: {claim.job_id} {first.outcome}")
+    c.checks.received_release(c.name, first)
     if c.chance.random() < 0.2:
         again = c.repeat(f"release {claim.job_id} again", call)
-        c.checks.hold(AGREES, again == first, f"{c.name} is told two ends of its claim on {claim.job_id}", claim.job_id)
+        c.checks.hold(
+            AGREES, again == first, f"{c.name} gets two outcomes for its claim on {claim.job_id}", claim.job_id
+        )
 
 
 def enqueue_jobs(c: Client) -> None:
@@ -226,12 +228,12 @@ def enqueue_jobs(c: Client) -> None:
             return c.store.enqueue("chore", {"for": job_id}, job_id=job_id, queue=queue, max_attempts=4)
 
         c.repeat(f"enqueue {job_id} in {queue}", call)
-        c.say(f"is told: {job_id} is enqueued")
+        c.say(f"gets: {job_id} is enqueued")
         c.checks.acknowledged_enqueue(c.name, job_id)
 
 
 def work_a_queue(c: Client) -> None:
-    """The library's own loop, for a while."""
+    """Run `work()` for a while."""
     stop: Any = Event()
     queue = c.pick(QUEUES)
     until = c.chance.uniform(30, 240)
@@ -251,7 +253,7 @@ def work_a_queue(c: Client) -> None:
 
 def _handle(c: Client, claim: HeldClaim) -> Any:
     c.world.operations += 1
-    belief = c.told(claim.reply, None, claim.remaining)
+    belief = c.received_claim(claim.reply, None, claim.remaining)
     try:
         _work(c, claim, belief)
         fate = c.chance.random()
@@ -265,7 +267,7 @@ def _handle(c: Client, claim: HeldClaim) -> Any:
         belief.drop()
 
 
-def claim_next_by_hand(c: Client) -> None:
+def claim_next_explicitly(c: Client) -> None:
     queue, ttl, wait, request_id = c.pick(QUEUES), c.pick(TTLS), c.pick(WAITS), c.new_id()
     asked_at = 0.0
 
@@ -290,7 +292,7 @@ def use_a_session(c: Client) -> None:
         f"open {key} ttl={ttl:g} request={request_id[-8:]}",
         lambda: c.store.open_session(c.name, ttl=ttl, session_id=session_id, request_id=request_id),
     )
-    belief = c.told_session(session, asked)
+    belief = c.received_session(session, asked)
     number = number_of(session.context)
     try:
         with session:
@@ -302,7 +304,7 @@ def use_a_session(c: Client) -> None:
             finally:
                 belief.drop()
     except Unreachable:
-        c.say(f"leaves {key}, and does not know what became of it")
+        c.say(f"leaves {key} without a reply")
 
 
 def _save(c: Client, session_id: str, lease_id: str, number: int) -> None:
@@ -312,7 +314,7 @@ def _save(c: Client, session_id: str, lease_id: str, number: int) -> None:
             c.store.save_session(session_id, lease_id, {"n": number})
     except Unreachable:
         return
-    c.say(f"is told: {number} is saved in {key}")
+    c.say(f"gets: {number} is saved in {key}")
     c.checks.acknowledged_number(c.name, key, lease_id, number)
 
 
@@ -333,7 +335,7 @@ def take_a_task(c: Client) -> None:
         return
     token, remaining = c.checks.facts[key].token, claim.authority.remaining
     belief = Belief(key, c.name, c.process, lease_id=claim.lease_id, token=token, remaining=remaining)
-    c.checks.told_session(belief, reply.session, asked)
+    c.checks.received_session(belief, reply.session, asked)
     number = number_of(reply.session.context)
     for _ in range(c.chance.randint(2, 4)):
         c.sleep(min(claim.authority.remaining() / 2, c.chance.uniform(0.1, 8)))
@@ -347,7 +349,7 @@ def take_a_task(c: Client) -> None:
         f"release {claim.job_id} of {key} as {outcome}",
         lambda: c.store.release_task(session_id, claim.job_id, claim.lease_id, outcome),
     )
-    c.checks.told_released(c.name, released)
+    c.checks.received_release(c.name, released)
 
 
 def _keep_session(c: Client, session_id: str, claim: OwnClaim) -> None:
@@ -358,14 +360,14 @@ def _keep_session(c: Client, session_id: str, claim: OwnClaim) -> None:
     except Unreachable:
         return
     claim.authority.renew(asked_at, reply.remaining_ms)
-    c.checks.told_until(claim.belief, reply.expires_at, asked_at - BOOTED_AT)
+    c.checks.received_expiry(claim.belief, reply.expires_at, asked_at - BOOTED_AT)
 
 
 def operate(c: Client) -> None:
-    """What an operator does now and then to jobs that are somebody else's."""
+    """What an operator sometimes does to jobs of others."""
     deed = c.pick(("force_release", "request_stop", "requeue", "requeue_matching", "cancel"))
     if deed == "requeue_matching":
-        with c.doing("requeue all that is dead"):
+        with c.doing("requeue all dead jobs"):
             c.store.requeue_matching(reason="all of it")
         return
     if deed in {"force_release", "request_stop"}:
@@ -381,7 +383,7 @@ def operate(c: Client) -> None:
 
 
 def pause_a_queue(c: Client) -> None:
-    """For a while: others work on it, and wait for it. Whoever comes after an operator that died resumes it."""
+    """Pause a queue while others use it. If this operator is killed, the next one resumes it."""
     queue = c.pick(QUEUES)
     with c.doing(f"pause {queue}"):
         c.store.set_queue(queue, paused=True, reason=c.name)
@@ -390,7 +392,7 @@ def pause_a_queue(c: Client) -> None:
 
 
 def read(c: Client) -> None:
-    """Looks at jobs, sessions and the log, which must not be older than what was acknowledged."""
+    """Read jobs, sessions and the log, which must not be older than what was acknowledged."""
     known = [key for key in c.checks.facts if not key.startswith("session")]
     for job_id in (c.pick(LOCKS), *([c.pick(known)] if known else [])):
         _read_job(c, job_id)
@@ -398,7 +400,7 @@ def read(c: Client) -> None:
     asked = c.checks.asking(key)
     try:
         with c.doing(f"read {key}"):
-            c.checks.told_number(asked, c.store.get_session(key.removeprefix("session ")).context)
+            c.checks.received_number(asked, c.store.get_session(key.removeprefix("session ")).context)
     except NotFound:
         c.checks.hold(LOG, not asked.is_known, f"{key} is not found, although it was opened", key)
     after = max(0, len(c.checks.log) - 50)
@@ -412,5 +414,5 @@ def _read_job(c: Client, job_id: str) -> None:
     asked = c.checks.asking(job_id)
     with c.doing(f"read {job_id}"):
         view = c.store.get_job(job_id)
-    c.say(f"is told: {job_id} {view.status}")
-    c.checks.told_view(asked, view.status, view.claim.fencing_token if view.claim else None)
+    c.say(f"gets: {job_id} {view.status}")
+    c.checks.received_view(asked, view.status, view.claim.fencing_token if view.claim else None)

@@ -1,4 +1,4 @@
-"""A server: a process with an event loop, the real connections and application, and a writer on the shared rows."""
+"""A server: a process with an event loop, the real connections and application, and a writer for the shared store."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,20 +18,20 @@ from tests.simulation.network import Exchange, Network
 from tests.simulation.scheduler import Process, Scheduler
 
 SWEEP_SECONDS = 15.0
-START_AGAIN_SECONDS = 1.0
+RESTART_SECONDS = 1.0
 BOOT_ID = "this machine"
 
 
 def local_store(process: Process, open_backend: Callable[[], Backend]) -> LocalStore:
     store = LocalStore(open_backend, clock=SystemClock(boot_id=BOOT_ID), place=process.name)
     if store._finalizer is not None:
-        # A process that was killed closes nothing; and nothing is to happen at moments that the interpreter chooses.
+        # A killed process closes nothing, and the interpreter must not close it at a random moment.
         store._finalizer.detach()
     return store
 
 
 class Server:
-    """`open_backend` is called at each start."""
+    """Calls `open_backend` at each start."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Server:
         self._scheduler.spawn(process, self.name, lambda: loop.run_process(self._serve(process)))
 
     def stop(self) -> None:
-        """As after SIGTERM: what waits is answered, what is under way finishes."""
+        """Stop as after SIGTERM: waiting and running requests get their responses."""
         self.is_open = False
         self.loop.call_soon_threadsafe(self._stopping.set)
 
@@ -76,7 +76,7 @@ class Server:
         self.exchanges[exchange] = None
         self.loop.call_soon_threadsafe(self._accept, exchange)
 
-    def hear_of_cut(self, exchange: Exchange) -> None:
+    def notice_cut(self, exchange: Exchange) -> None:
         if exchange in self.exchanges:
             self.loop.call_soon_threadsafe(exchange.close)
 
@@ -102,17 +102,17 @@ class Server:
         services.stop()
         await self._connections.end()
         await services.close()
-        self._scheduler.kill(process)  # with whatever a start that failed has left behind
+        self._scheduler.kill(process)  # including what failed starts left behind
 
     async def _start(self, settings: Settings, process: Process) -> Services:
-        """Again and again, as whatever supervises it does while the store cannot be reached."""
+        """Retry while the store cannot be reached, as a supervisor would."""
         while True:
             try:
                 store = local_store(process, lambda: self._open_backend(process))
                 services = Services(settings, store, Metrics(), self._folder)
                 await services.start()
             except Unreachable:
-                await asyncio.sleep(START_AGAIN_SECONDS)
+                await asyncio.sleep(RESTART_SECONDS)
             else:
                 return services
 

@@ -1,4 +1,4 @@
-"""From a run that breaks a promise to a short story: fewer clients, faults and hours, and the same promise broken."""
+"""Shrink a run that breaks a promise: fewer clients, faults and hours that still break the same promise."""
 
 from collections.abc import Callable, Sequence
 
@@ -24,7 +24,7 @@ class _Shrinking:
         return self.best
 
     def _reduce(self, parts: Sequence[str], with_only: Callable[[Plan, Sequence[str]], Plan]) -> None:
-        """Delta debugging: leave out halves, then quarters, and so on, as long as it still fails."""
+        """Delta debugging: leave out halves, then quarters, down to single parts, while it still fails."""
         kept, size = list(parts), max(1, len(parts) // 2)
         while self._left:
             start = 0
@@ -39,7 +39,7 @@ class _Shrinking:
             size //= 2
 
     def _plan(self) -> Plan:
-        """That of the best so far, but for the time after its failure."""
+        """The best plan so far, without the time after its failure."""
         return self.best.plan._replace(hours=min(self.best.plan.hours, (self.best.at + 1) / HOUR))
 
     def _still_fails(self, plan: Plan) -> bool:

@@ -1,7 +1,7 @@
 """The store that all processes share, and how it fails.
 
-A real transaction is never interrupted: threads change hands before it begins and after it is durable, and so do the
-kills and pauses that hit "not yet committed" and "committed, but not answered".
+A transaction is never interrupted: threads switch before it begins and after it is committed. So kills and pauses hit
+"not yet committed" and "committed, but without a reply".
 """
 
 from collections.abc import Callable, Iterator
@@ -22,20 +22,20 @@ from tests.simulation.scheduler import Process, Scheduler
 from tests.simulation.story import Story
 
 BUSY_SECONDS = 5.0
-"""How long a transaction waits for another process's."""
-LOOK_SECONDS = 20.0
-"""How often processes look at the log; they are told of each other's commits, as PostgreSQL does."""
+"""How long a transaction waits for another process."""
+POLL_SECONDS = 20.0
+"""How often processes poll the log; they also get notified of commits, as with PostgreSQL."""
 NOTICE_SECONDS = 0.05
 
 
 class Witness(Protocol):
-    """Told of each transaction that has become durable, before anybody else can begin one."""
+    """Called after each commit, before the next transaction can begin."""
 
     def committed(self, process: Process, ws: WorkingSet) -> None: ...
 
 
 class Storage:
-    """`path` is that of an SQLite file; None for rows in memory."""
+    """`path` is a SQLite file; None keeps rows in memory."""
 
     def __init__(self, scheduler: Scheduler, faults: Faults, story: Story, path: Path | None) -> None:
         self.scheduler = scheduler
@@ -56,7 +56,7 @@ class Storage:
         inner: Backend = MemoryBackend(self.rows) if self.path is None else SqliteBackend(self.path)
         backend = FaultyBackend(self, process, inner)
         self._backends.append(backend)
-        process.at_death.append(lambda: self._let_go_of(backend))
+        process.at_death.append(lambda: self._drop(backend))
         return backend
 
     def close(self) -> None:
@@ -67,14 +67,14 @@ class Storage:
         self._bells.append((process, ring))
 
     def announce(self, process: Process) -> None:
-        """To the other processes, a moment later."""
+        """Notify the other processes, a moment later."""
         self._bells = [bell for bell in self._bells if not bell[0].is_dead]
         delay = NOTICE_SECONDS * self.faults.stream("notices").random()
         for other, ring in self._bells:
             if other is not process:
                 self.scheduler.at(self.scheduler.now + delay, ring)
 
-    def _let_go_of(self, backend: "FaultyBackend") -> None:
+    def _drop(self, backend: "FaultyBackend") -> None:
         holder = self.lock.holder
         if holder is not None and holder.process is backend.process:
             self.lock.release()
@@ -123,7 +123,7 @@ class FaultyBackend:
 
     @contextmanager
     def reading(self) -> Iterator[Any]:
-        self._check_there()
+        self._check_available()
         with self.inner.reading() as reading:
             yield reading
 
@@ -132,7 +132,7 @@ class FaultyBackend:
 
     @property
     def poll_seconds(self) -> float:
-        return LOOK_SECONDS
+        return POLL_SECONDS
 
     def pause(self) -> None:
         self.inner.pause()
@@ -141,21 +141,21 @@ class FaultyBackend:
         self.inner.resume()
 
     def close(self) -> None:
-        """The connections are closed when the process ends."""
+        """Nothing to do: connections are closed when the process ends."""
 
-    def _check_there(self) -> None:
+    def _check_available(self) -> None:
         storage = self._storage
         if storage.scheduler.now < storage.gone_until:
             storage.on_trouble()
             raise Unreachable("the store is gone", reason="io")
 
     def _fail_before(self, fault: Fault | None) -> None:
-        self._check_there()
+        self._check_available()
         if fault is None:
             return
         storage = self._storage
         storage.on_trouble()
-        storage.story.tell(self.process.name, f"! store: {fault.kind} [{fault.name}]")
+        storage.story.add(self.process.name, f"! store: {fault.kind} [{fault.name}]")
         match fault.kind:
             case "busy" | "disk_full" | "io":
                 raise Unreachable(f"the store fails: {fault.kind}", reason=fault.kind)
@@ -164,11 +164,11 @@ class FaultyBackend:
 
     def _fail_after(self, fault: Fault | None) -> None:
         if fault is not None and fault.kind == "slow":
-            # Held all the while, as by a disk that takes its time to sync.
+            # With the lock held, as if a disk was slow to sync.
             self._storage.scheduler.sleep(fault.chance.choice([0.05, 0.5, 4]) * fault.chance.random())
             self._storage.on_trouble()
-        if fault is not None and fault.kind == "answer lost":
-            raise Unreachable("whether it was committed is not known", reason="io")
+        if fault is not None and fault.kind == "outcome unknown":
+            raise Unreachable("it is unknown whether this was committed", reason="io")
 
     def _on_commit(self, ws: WorkingSet) -> None:
         storage = self._storage

@@ -1,4 +1,4 @@
-"""What happened in a run, one line for each step, and a digest by which two runs are the same."""
+"""What happened in a run, one line for each step, and a digest to compare two runs by."""
 
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ class Story:
         self._scheduler = scheduler
         self.steps: list[Step] = []
 
-    def tell(self, actor: str, what: str) -> None:
+    def add(self, actor: str, what: str) -> None:
         self.steps.append(Step(self._scheduler.now, actor, what))
 
     def digest(self) -> str:
@@ -31,7 +31,7 @@ class Story:
         return digest.hexdigest()
 
     def about(self, words: set[str], at_most: int) -> list[Step]:
-        """The last steps in which one of `words` occurs."""
+        """The last steps that contain one of `words`."""
         found = [step for step in self.steps if any(word in step.what or word in step.actor for word in words)]
         return found[-at_most:]
 

@@ -1,4 +1,4 @@
-"""The simulator finds what is wrong: each planted fault, within the number of runs that it states."""
+"""The simulator finds each planted fault, within its number of runs."""
 
 import pytest
 
@@ -30,4 +30,4 @@ def test_a_failure_is_shrunk_to_a_story() -> None:
     assert len(story.clients) <= 2
     assert len(story.faults) <= 3
     assert len(story.steps) <= 40
-    assert run(story.plan).broken is None, "without the planted fault, the same story ends well"
+    assert run(story.plan).broken is None, "without the planted fault, the same run passes"

@@ -1,4 +1,4 @@
-"""Simulated hours of a whole system under faults: every promise holds, and every run can be had again."""
+"""Simulated hours of a whole system under faults: every promise holds, and every run can be repeated."""
 
 import os
 import subprocess
@@ -30,7 +30,7 @@ Record: TypeAlias = Callable[[str, object], None]
 
 
 def check(result: Result) -> None:
-    """It keeps every promise; and had its share of work and faults, or that would prove nothing."""
+    """It keeps every promise, with enough work and faults to prove something."""
     if result.broken is not None:
         story = "\n".join(story_of(shrink(result)))
         pytest.fail(f"{result.broken}\nreplay it with: {command_for(result.plan)}\nshrunk:\n{story}", pytrace=False)
@@ -41,7 +41,7 @@ def check(result: Result) -> None:
 
 @pytest.mark.parametrize("first", range(0, len(RUNS), 3))
 def test_every_promise_is_kept(first: int, record_property: Record) -> None:
-    """The long form, of a thousand hours and more, is `make faults`."""
+    """`make faults` runs more than a thousand hours."""
     for plan in RUNS[first : first + 3]:
         result = run(plan)
         check(result)
@@ -58,12 +58,12 @@ def test_the_same_seed_is_the_same_run() -> None:
 
 @pytest.mark.parametrize("store", ["memory", "sqlite"])
 def test_the_same_seed_is_the_same_run_in_another_process(store: str) -> None:
-    """Whatever the hashes of strings and the addresses of objects are there."""
+    """String hashes and object addresses do not matter."""
     assert _digest_in_a_process(store, "1") == f"7 {run(Plan(7, hours=0.3, store=store)).digest}"
 
 
 def _digest_in_a_process(store: str, hash_seed: str) -> str:
     command = [sys.executable, "-m", "tests.simulation", "--seed", "7", "--hours", "0.3", "--store", store, "--digests"]
     environment = os.environ | {"PYTHONHASHSEED": hash_seed}
-    told = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-    return told.stdout.splitlines()[0]
+    completed = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    return completed.stdout.splitlines()[0]

@@ -17,7 +17,7 @@ from tests.simulation.faults import Fault, Faults
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.mix import Role, named_roles
 from tests.simulation.network import Network, SimulatedSession, SimulatedSocket
-from tests.simulation.patches import Walls, simulated
+from tests.simulation.patches import WallClock, simulated
 from tests.simulation.replaying import differences
 from tests.simulation.scheduler import Process, Scheduler
 from tests.simulation.scripts import TTLS
@@ -26,24 +26,24 @@ from tests.simulation.storage import Storage
 from tests.simulation.story import Step, Story
 from tests.simulation.waits import BOUNDED, Waits
 
-FREED = "no claim is held by nobody"
+FREED = "every claim of a dead owner ends"
 HOUR = 3_600.0
 STOP_SECONDS = 1_500.0
-"""Within this after the last fault every client is done with what it does."""
+"""Every client finishes its round within this time after the last fault."""
 TOKENS = {"ann": new_token(), "bob": new_token()}
 
 
 class Plan(NamedTuple):
-    """What a run is made from: the same plan, the same run."""
+    """Everything that decides a run: the same plan is the same run."""
 
     seed: int
     hours: float = 1.0
     clients: int = 20
     store: str = "memory"
     pace: float = 1.0
-    """How much less clients think: a run at a higher pace has fewer hours in it, and more in each."""
+    """How much less clients pause between rounds."""
     mute: frozenset[str] = frozenset()
-    """Promises that may be broken, to find out what else is."""
+    """Promises that are not checked, to find other failures."""
     only_clients: frozenset[str] | None = None
     only_rounds: frozenset[str] | None = None
     only_faults: frozenset[str] | None = None
@@ -57,15 +57,15 @@ class Result(NamedTuple):
     steps: list[Step]
     clients: list[str]
     rounds: list[str]
-    """The names of the times that a client did something."""
+    """The names of the clients' rounds."""
     faults: list[str]
-    """The names of those that struck."""
+    """The names of the faults that happened."""
     operations: int
     fault_counts: Counter[str]
     promise_counts: Counter[str]
     hours: float
     seconds: float
-    """Of real time."""
+    """In real time."""
 
 
 def run(plan: Plan) -> Result:
@@ -74,12 +74,12 @@ def run(plan: Plan) -> Result:
 
 
 def run_without_story(plan: Plan) -> Result:
-    """For other processes, which would have to send it."""
+    """For subprocesses, which would have to send it."""
     return run(plan)._replace(steps=[])
 
 
 def _fast_folder() -> str | None:
-    """Syncing a file in memory costs nothing, and that the disk keeps its word is not in question here."""
+    """In memory, because syncing costs nothing there and the simulator does not test the disk."""
     return "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 
@@ -90,7 +90,7 @@ class World:
         self.story = Story(self.scheduler)
         self.faults = Faults(plan.seed, self.story, plan.only_faults)
         self.network = Network(self.scheduler, self.faults, self.story)
-        self.walls = Walls(self.scheduler)
+        self.wall_clock = WallClock(self.scheduler)
         self.checks = Promises(self.scheduler, self.story, plan.mute)
         self.waits = Waits(self.scheduler, self.checks)
         self.network.observer = self.waits
@@ -118,14 +118,14 @@ class World:
         started = time.perf_counter()
         lines = "\n".join(f"{name} read,claim,admin {token}" for name, token in TOKENS.items())
         write_token_file(self._folder / "tokens", lines)
-        with simulated(self.scheduler, self.walls, self.plan.seed, SimulatedSocket, SimulatedSession):
+        with simulated(self.scheduler, self.wall_clock, self.plan.seed, SimulatedSocket, SimulatedSession):
             try:
                 self._live()
             finally:
                 self._close()
         return self._result(time.perf_counter() - started)
 
-    # A life
+    # The run
 
     def _live(self) -> None:
         path = None if self.plan.store == "memory" else self._folder / "store.db"
@@ -143,14 +143,14 @@ class World:
         if self.scheduler.failure is None:
             self._wind_down()
         if self.scheduler.failure is None:
-            self._look_at_the_end()
+            self._check_final_state()
 
     def _on_store_trouble(self) -> None:
         self.waits.store_troubled_at = self.scheduler.now
 
     def _wind_down(self) -> None:
-        """No more faults; clients finish what they do; then everything that nobody holds must become free."""
-        self.story.tell("world", "everything works again, and clients stop")
+        """No more faults: clients finish, and then every claim must end."""
+        self.story.add("world", "no more faults; clients stop")
         self.is_stopping = self.faults.is_off = True
         self.storage.gone_until = 0.0
         for process in [*self._clients.values(), *(server.process for server in self.network.servers)]:
@@ -162,13 +162,13 @@ class World:
         while self._still_busy() and self.scheduler.now < until and self.scheduler.failure is None:
             self.scheduler.run(self.scheduler.now + 30)
         busy = self._still_busy()
-        self.checks.hold(BOUNDED, not busy, f"{', '.join(busy)} did not come to an end", *busy)
+        self.checks.hold(BOUNDED, not busy, f"{', '.join(busy)} did not finish", *busy)
         self.scheduler.run(self.scheduler.now + max(TTLS) + SWEEP_SECONDS + 30)
 
     def _still_busy(self) -> list[str]:
         return [name for name, process in self._busy.items() if not process.is_dead]
 
-    def _look_at_the_end(self) -> None:
+    def _check_final_state(self) -> None:
         for key, facts in self.checks.facts.items():
             text = f"{key} (token {facts.token}) is still claimed although all clients have ended"
             self.checks.hold(FREED, not facts.is_claimed, text, key)
@@ -238,11 +238,11 @@ class World:
                 except OctoStoreError as error:
                     client.say(f"ends with {type(error).__name__}")
         self._busy.pop(client.name, None)
-        # Its loop goes on: what was given up may still have to be given back.
+        # The loop keeps running, because claims it gave up on may still have to be undone.
         await asyncio.sleep(10 * HOUR)
 
     def _next_round(self, client: Client) -> bool:
-        """Each with chances of its own, so that one can be left out without changing the others."""
+        """Each round has its own random stream, so that leaving one out does not change the others."""
         self._round_numbers[client.name] += 1
         name = f"{client.name} round {self._round_numbers[client.name]}"
         client.chance = self.faults.stream(name)
@@ -251,7 +251,7 @@ class World:
         self._rounds.append(name)
         return True
 
-    # Trouble
+    # Faults
 
     def _trouble(self) -> None:
         stream = self.faults.stream("trouble")
@@ -276,29 +276,29 @@ class World:
                 self._kill_client(chance.choice([*self._clients]), fault)
             case "the store is gone":
                 seconds = chance.choice([0.5, 6, 20]) * chance.random()
-                self.story.tell("world", f"! the store is gone for {seconds:.1f} s [{fault.name}]")
+                self.story.add("world", f"! the store is gone for {seconds:.1f} s [{fault.name}]")
                 self.storage.gone_until = self.scheduler.now + seconds
             case "the clock is set back":
                 seconds = chance.choice([1, 60, 3_600]) * chance.random()
-                self.story.tell("world", f"! the clock is set back by {seconds:.1f} s [{fault.name}]")
-                self.walls.ahead -= seconds
+                self.story.add("world", f"! the clock is set back by {seconds:.1f} s [{fault.name}]")
+                self.wall_clock.ahead -= seconds
             case "the clock is set forward":
                 seconds = chance.choice([1, 60, 3_600]) * chance.random()
-                self.story.tell("world", f"! the clock is set forward by {seconds:.1f} s [{fault.name}]")
-                self.walls.ahead += seconds
+                self.story.add("world", f"! the clock is set forward by {seconds:.1f} s [{fault.name}]")
+                self.wall_clock.ahead += seconds
                 self.checks.clock_jumps_forward()
 
     def _pause(self, process: Process, seconds: float, fault: Fault) -> None:
         if process.is_paused or process.is_dead:
             return
-        self.story.tell(process.name, f"! is paused for {seconds:.1f} s [{fault.name}]")
+        self.story.add(process.name, f"! is paused for {seconds:.1f} s [{fault.name}]")
         self.scheduler.pause(process)
         process.paused_seconds += seconds
         self.waits.troubled_at[process.name] = self.scheduler.now + seconds
 
         def resume() -> None:
             if process.is_paused:
-                self.story.tell(process.name, "goes on")
+                self.story.add(process.name, "continues")
                 self.scheduler.resume(process)
 
         self.scheduler.at(self.scheduler.now + seconds, resume)
@@ -308,16 +308,16 @@ class World:
             return
         self.waits.troubled_at[server.name] = self.scheduler.now
         if fault.kind == "kill a server":
-            self.story.tell(server.name, f"! is killed [{fault.name}]")
+            self.story.add(server.name, f"! is killed [{fault.name}]")
             self.scheduler.kill(server.process)
         else:
-            self.story.tell(server.name, f"! is told to stop [{fault.name}]")
+            self.story.add(server.name, f"! gets SIGTERM [{fault.name}]")
             server.stop()
         self._later(fault.chance.uniform(1, 30), lambda: self._start_server(server))
 
     def _start_server(self, server: Server) -> None:
         if server.process.is_dead:
-            self.story.tell(server.name, "starts")
+            self.story.add(server.name, "starts")
             server.start()
         else:
             self._later(1, lambda: self._start_server(server))
@@ -326,12 +326,12 @@ class World:
         process = self._clients[name]
         if process.is_dead:
             return
-        self.story.tell(name, f"! is killed [{fault.name}]")
+        self.story.add(name, f"! is killed [{fault.name}]")
         self.scheduler.kill(process)
 
         def start() -> None:
             if not self.is_stopping:
-                self.story.tell(name, "starts again, and knows of nothing")
+                self.story.add(name, "starts again, without memory")
                 self._start_client(name)
 
         self._later(fault.chance.uniform(1, 120), start)
