@@ -34,8 +34,8 @@ from tests.support.proxy import (
     Proxy,
     Seen,
     answer,
-    cut_the_answer,
-    lose_the_answer,
+    cut_the_response,
+    lose_the_response,
     pass_on_after,
     pass_on_and_close,
     pass_on_for,
@@ -154,7 +154,7 @@ def test_a_server_that_ends_in_the_middle_of_its_answers(
     connect: Connect, shorten: Shorten, proxy: Proxy, server: ServerProcess
 ) -> None:
     shorten(GIVE_UP_SECONDS=0.1, FOLLOW_GIVE_UP_SECONDS=0.1)
-    proxy.always(cut_the_answer)
+    proxy.always(cut_the_response)
     store = connect(proxy.url, token=server.token)
     for call in CALLS[:-1]:
         with pytest.raises(Unreachable) as caught:
@@ -165,7 +165,7 @@ def test_a_server_that_ends_in_the_middle_of_its_answers(
 def test_a_refusal_that_is_cut_off_is_no_refusal(connect: Connect, shorten: Shorten, proxy: Proxy) -> None:
     """Also of a stream: the server says 401, and ends in the middle of saying why."""
     shorten(GIVE_UP_SECONDS=0.1, FOLLOW_GIVE_UP_SECONDS=0.1)
-    proxy.always(cut_the_answer)
+    proxy.always(cut_the_response)
     store = connect(proxy.url, token=new_token())
     for call in (CALLS[0], CALLS[-1]):
         with pytest.raises(Unreachable) as caught:
@@ -247,8 +247,8 @@ def test_answers_are_asked_for_as_they_are(connect: Connect, proxy: Proxy, serve
     "failure",
     [
         reset,
-        lose_the_answer,
-        cut_the_answer,
+        lose_the_response,
+        cut_the_response,
         talk_nonsense,
         answer(503, BUSY),
         answer(503, HTML, Retry_After="0"),
@@ -277,7 +277,7 @@ def test_whatever_is_repeated_is_done_once(connect: Connect, proxy: Proxy, serve
 
     def twice(call: Callable[..., Any], *args: Any, **options: Any) -> Any:
         before = len(proxy.seen)
-        proxy.then(lose_the_answer)
+        proxy.then(lose_the_response)
         reply = call(*args, **options)
         first, second = proxy.seen[before:]
         assert (first.method, first.path, first.body) == (second.method, second.path, second.body)
@@ -311,7 +311,7 @@ def test_force_release_ends_one_claim_and_not_the_next(
     with ThreadPoolExecutor(1) as pool:
         successor = pool.submit(store.claim_job, job_id, "successor", wait=PATIENCE_SECONDS)
         wait_for_waiters(server, 1)
-        proxy.then(lose_the_answer)
+        proxy.then(lose_the_response)
         with pytest.raises(Unreachable):
             operator.force_release(job_id)
         assert successor.result(PATIENCE_SECONDS).status == "claimed"
@@ -353,7 +353,7 @@ def test_an_operators_call_is_not_repeated_when_it_may_have_worked(
     store.claim_job(f"{job_id}-claimed", "ann")
     store.open_session("ann", session_id=job_id)
     before = store.claim_job(f"{job_id}-last").fencing_token or 0
-    proxy.then(lose_the_answer)
+    proxy.then(lose_the_response)
     with pytest.raises(Unreachable, match="may still have worked: check before you repeat it"):
         call(connect(proxy.url, token=server.token), job_id)
     assert len(proxy.seen) == 1

@@ -9,7 +9,7 @@ import pytest
 from docs.site.build import CONFIG, build
 from docs.site.check import problems_of
 from docs.site.pages import DOCS
-from tests.support.chromium import PROGRAM, Chromium, no_complaints
+from tests.support.chromium import PROGRAM, Chromium, no_console_errors
 from tests.support.documents import Machine, blocks_of
 
 ADVICE = "add them to `nav` in zensical.toml"
@@ -48,7 +48,7 @@ def test_it_builds_and_every_link_leads_there(built: tuple[Path, list[str]]) -> 
 def test_it_is_opened_and_searched_without_a_network(built: tuple[Path, list[str]]) -> None:
     site, _ = built
     asked: list[str] = []
-    with Chromium() as chromium, chromium.own_tab(offline=True) as tab, no_complaints(tab):
+    with Chromium() as chromium, chromium.own_tab(offline=True) as tab, no_console_errors(tab):
         tab.on("request", lambda request: asked.append(request.url))
         tab.goto((site / "reference" / "errors.html").as_uri())
         tab.keyboard.press("Control+k")

@@ -19,7 +19,7 @@ from tests.keeping.conftest import end_keepers, kept_in
 from tests.support.at_terminal import AtTerminal
 from tests.support.postgres import empty_store, put_back
 from tests.support.processes import free_port, until
-from tests.support.running import FOREVER, UNTIL_TOLD, Octostore, is_alive, secrets_visible_of, signals_of
+from tests.support.running import FOREVER, UNTIL_GO, Octostore, is_alive, secrets_visible_of, signals_of
 from tests.support.server import ServerProcess
 from tests.support.starting import SCRIPT, start
 
@@ -355,7 +355,7 @@ def test_agents_without_a_name_are_told_apart(agent: Octostore, store: library.O
         while [ ! -e $1.told ]; do sleep 0.02; done
         bash -c "octostore release > $1.released 2>&1"
         echo $? > $1.code
-        {UNTIL_TOLD}
+        {UNTIL_GO}
         """
     )
     script.chmod(0o700)
@@ -373,7 +373,7 @@ def test_agents_without_a_name_are_told_apart(agent: Octostore, store: library.O
     assert said(tmp_path / "one.released") == "one is free\n"
     started["two"].process.kill()
     assert note_of(store, "two") == f"released by its keeper: claude ({started['two'].pid}) has ended"
-    (tmp_path / "told").touch()
+    (tmp_path / "go").touch()
 
 
 # Elsewhere

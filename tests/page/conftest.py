@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, Route
 
 import octostore.server
-from tests.support.chromium import PROGRAM, Chromium, no_complaints
+from tests.support.chromium import PROGRAM, Chromium, no_console_errors
 from tests.support.server import ServerProcess
 
 ASSETS = Path(octostore.server.__file__).parent / "page"
@@ -68,7 +68,7 @@ class Modules:
 
 @pytest.fixture(scope="module")
 def modules(chromium: Chromium) -> Iterator[Modules]:
-    with chromium.tab() as tab, no_complaints(tab, "/ui/api/"):  # there is none behind it
+    with chromium.tab() as tab, no_console_errors(tab, "/ui/api/"):  # there is none behind it
         tab.route("http://page.test/**", serve_from_disk)
         tab.goto("http://page.test/empty?view=log&job=a")
         yield Modules(tab)

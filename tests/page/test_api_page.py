@@ -1,6 +1,6 @@
 """The API page, in a browser."""
 
-from tests.support.chromium import Chromium, axe_violations, no_complaints
+from tests.support.chromium import Chromium, axe_violations, no_console_errors
 from tests.support.server import ServerProcess
 
 # They are all made alike, and a hundred of them take axe ten seconds.
@@ -11,7 +11,7 @@ KEEP_FEW = """() => {
 
 
 def test_everybody_can_read_it(chromium: Chromium, server: ServerProcess) -> None:
-    with chromium.tab() as page, no_complaints(page):
+    with chromium.tab() as page, no_console_errors(page):
         page.goto(f"{server.url}/docs")
         page.evaluate(KEEP_FEW)
         assert axe_violations(page) == []

@@ -23,7 +23,7 @@ from tests.support.pg_proxy import (
     cut_in_the_middle,
     cut_unnoticed,
     deliver_when,
-    lose_the_answer,
+    lose_the_reply,
     pass_on,
 )
 from tests.support.postgres_soundness import assert_sound
@@ -31,7 +31,7 @@ from tests.support.processes import until
 
 BEGINNING, LOADING, COMMIT = b"FOR UPDATE", b"max_claimed IS NOT NULL", b"\nCOMMIT\n"
 """What tells the round trips of a batch apart."""
-CUTS = [cut, cut_in_the_middle, cut_at_once, lose_the_answer]
+CUTS = [cut, cut_in_the_middle, cut_at_once, lose_the_reply]
 JOBS = 30
 THREADS = 6
 
@@ -110,7 +110,7 @@ def test_every_caller_in_the_batch_gets_its_own_answer(
         waiting = local.submit([ClaimJob(job_id="first", owner="test")])
         # While that one waits for the lock, these come together.
         batch = [local.submit([ClaimJob(job_id=f"job-{n % 20}", owner=f"caller-{n}")]) for n in range(40)]
-        proxy.when(COMMIT, lose_the_answer, lose_the_answer)
+        proxy.when(COMMIT, lose_the_reply, lose_the_reply)
     replies: list[Any] = [answer.result(30)[0] for answer in (waiting, *batch)]
     claimed = {reply.job_id: reply for reply in replies if reply.status == "claimed"}
     assert Counter(reply.status for reply in replies) == {"claimed": 20, "held": 21}
@@ -148,12 +148,12 @@ def test_a_commit_that_never_arrives_is_not_believed_in(
     assert log_of(url, "job") == [("claimed", reply.fencing_token)]
 
 
-@pytest.mark.parametrize("first", [cut, lose_the_answer])
+@pytest.mark.parametrize("first", [cut, lose_the_reply])
 def test_the_question_what_became_of_it_may_get_lost_as_well(
     url: str, store: octostore.OctoStore, proxy: PgProxy, first: Act
 ) -> None:
     store.probe()
-    proxy.when(COMMIT, first, lose_the_answer, cut)
+    proxy.when(COMMIT, first, lose_the_reply, cut)
     reply = store.claim_job("job", "ann")
     assert proxy.is_idle
     assert reply.status == "claimed"
@@ -183,7 +183,7 @@ def test_a_way_that_stays_cut_is_no_answer(
 ) -> None:
     monkeypatch.setattr(retrying, "GIVE_UP_SECONDS", 0.5)
     held = store.claim_job("job", "ann")
-    proxy.when(COMMIT, lose_the_answer)
+    proxy.when(COMMIT, lose_the_reply)
     proxy.when(BEGINNING, *[cut] * 1_000)
     with pytest.raises(octostore.Unreachable) as caught:
         store.claim_job("other", "ann")

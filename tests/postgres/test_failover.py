@@ -26,7 +26,7 @@ from tests.processes.crowd import Follower, answered, at_work, listen, listen_to
 from tests.processes.ledger import Ack, Ledger, assert_all_recovered
 from tests.support.cluster import Cluster
 from tests.support.postgres import made
-from tests.support.postgres_soundness import assert_sound, look_at
+from tests.support.postgres_soundness import assert_sound, read_contents
 from tests.support.processes import PATIENCE_SECONDS, Worker, until
 from tests.support.server import ServerProcess
 
@@ -193,7 +193,7 @@ def fail_over(cluster: Cluster, workers: list[Worker], names: set[str], noticed_
 
 def fail_over_again_and_again(cluster: Cluster, url: str, home: Path, rounds: int, seed: int) -> str:
     chance = random.Random(seed)
-    ledger = Ledger(partial(look_at, url))
+    ledger = Ledger(partial(read_contents, url))
     acks: list[Ack] = []
     away: list[float] = []
     with ExitStack() as stack:
@@ -230,7 +230,7 @@ def fail_over_again_and_again(cluster: Cluster, url: str, home: Path, rounds: in
             claim.check()
             assert not claim.lost.is_set()
             hold.__exit__(None, None, None)
-        end = look_at(url).seq
+        end = read_contents(url).seq
         for store, follower in zip(stores, followers, strict=True):
             until(lambda follower=follower: bool(follower.seqs) and follower.seqs[-1] >= end)  # type: ignore[misc]
             store.close()

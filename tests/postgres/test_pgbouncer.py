@@ -22,7 +22,7 @@ from tests.processes.ledger import Ack, Ledger
 from tests.support.embedded import local_store, waiting_threads
 from tests.support.pgbouncer import POOL_SIZE, PROGRAM, PgBouncer
 from tests.support.postgres import made, new_schema, postgres_url
-from tests.support.postgres_soundness import assert_sound, look_at
+from tests.support.postgres_soundness import assert_sound, read_contents
 from tests.support.processes import PATIENCE_SECONDS, until
 from tests.support.server import ServerProcess
 
@@ -93,7 +93,7 @@ def end_all_pooled() -> None:
 def test_nothing_acknowledged_is_lost_though_many_share_few_connections(
     pooler: PgBouncer, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ledger = Ledger(partial(look_at, place.direct_url))
+    ledger = Ledger(partial(read_contents, place.direct_url))
     acks: list[Ack] = []
     with ExitStack() as stack:
         server = stack.enter_context(ServerProcess(tmp_path, env={"OCTOSTORE_URL": place.url}))
@@ -121,7 +121,7 @@ def test_nothing_acknowledged_is_lost_though_many_share_few_connections(
         for claim, hold in zip(kept, holds, strict=True):
             claim.check()
             hold.__exit__(None, None, None)
-        end = look_at(place.direct_url).seq
+        end = read_contents(place.direct_url).seq
         for store, follower in zip(stores, followers, strict=True):
             until(lambda follower=follower: bool(follower.seqs) and follower.seqs[-1] >= end)  # type: ignore[misc]
             store.close()

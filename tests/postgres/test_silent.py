@@ -17,7 +17,7 @@ from octostore.stores.postgres import backend, connection, listener
 from tests.postgres.test_outage import calls
 from tests.postgres.test_waking import backend_of
 from tests.support.embedded import local_store
-from tests.support.pg_proxy import Act, PgProxy, swallow, swallow_the_answer
+from tests.support.pg_proxy import Act, PgProxy, swallow, swallow_the_reply
 from tests.support.postgres_soundness import assert_sound
 from tests.support.processes import Worker, until
 
@@ -62,7 +62,7 @@ def log_of(url: str, job_id: str) -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("where", [BEGINNING, LOADING, COMMIT], ids=["beginning", "loading", "commit"])
-@pytest.mark.parametrize("how", [swallow, swallow_the_answer])
+@pytest.mark.parametrize("how", [swallow, swallow_the_reply])
 def test_a_claim_is_made_once_and_answered_truly(  # noqa: PLR0917  # what happens where, and who sees it
     url: str, store: octostore.OctoStore, proxy: PgProxy, where: bytes, how: Act, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -78,7 +78,7 @@ def test_a_claim_is_made_once_and_answered_truly(  # noqa: PLR0917  # what happe
 
 
 @pytest.mark.parametrize("where", [b"READ ONLY", b"job_id = ANY"])
-@pytest.mark.parametrize("how", [swallow, swallow_the_answer])
+@pytest.mark.parametrize("how", [swallow, swallow_the_reply])
 def test_reading_goes_on(store: octostore.OctoStore, proxy: PgProxy, where: bytes, how: Act) -> None:
     store.claim_job("job", "ann")
     store.get_job("job")
@@ -120,7 +120,7 @@ def test_a_way_that_stays_silent_is_no_answer(
     assert log_of(url, "job")[0] == ("claimed", held.fencing_token)
 
 
-@pytest.mark.parametrize(("how", "owner"), [(swallow, "bob"), (swallow_the_answer, "ann")])
+@pytest.mark.parametrize(("how", "owner"), [(swallow, "bob"), (swallow_the_reply, "ann")])
 def test_whoever_cannot_find_out_what_became_of_a_commit_says_so(  # noqa: PLR0917  # what happens, and who sees it
     url: str, store: octostore.OctoStore, proxy: PgProxy, monkeypatch: pytest.MonkeyPatch, how: Act, owner: str
 ) -> None:

@@ -17,7 +17,7 @@ from tests.processes.ledger import Ledger
 from tests.processes.workers.good_clients import CLAIMERS, FOLLOWERS
 from tests.support.processes import Worker
 from tests.support.server import ServerProcess
-from tests.support.soundness import assert_sound, look_at
+from tests.support.soundness import assert_sound, read_contents
 
 CALLS = ("claim", "heartbeat", "release", "event")
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
@@ -106,7 +106,7 @@ def _check_nothing_lost(home: Path, told: list[dict[str, Any]]) -> None:
     assert [line["fault"] for line in told if "fault" in line] == []
     acks = [ack for line in told for ack in line.get("acks", [])]
     path = home / "octostore.db"
-    ledger = Ledger(partial(look_at, path))
+    ledger = Ledger(partial(read_contents, path))
     ledger.check(acks)
     ledger.check_tokens(acks)
     assert_sound(path)

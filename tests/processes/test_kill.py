@@ -14,7 +14,7 @@ import octostore
 from tests.processes.ledger import Ack, Ledger, assert_all_recovered
 from tests.support.embedded import open_with_clock
 from tests.support.processes import Worker
-from tests.support.soundness import assert_sound, look_at
+from tests.support.soundness import assert_sound, read_contents
 from tests.support.world import START_MS, ManualClock
 
 ROUND_MS = 3_000
@@ -49,7 +49,7 @@ def killed_at_a_random_point(worker: Worker, chance: random.Random) -> list[Ack]
 
 def kill_again_and_again(path: Path, kills: int, seed: int) -> None:
     chance = random.Random(seed)
-    ledger = Ledger(partial(look_at, path))
+    ledger = Ledger(partial(read_contents, path))
     acks: list[Ack] = []
     with open_at(path, START_MS) as store:
         store.enqueue("first", job_id="first")  # there is no file before, and the first worker may be killed by then

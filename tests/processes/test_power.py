@@ -12,7 +12,7 @@ import octostore
 from tests.processes.ledger import Ledger
 from tests.support.embedded import local_store
 from tests.support.processes import Worker
-from tests.support.soundness import assert_sound, look_at
+from tests.support.soundness import assert_sound, read_contents
 
 LOSES_ALL, KEEPS_SOME = 0, 1
 """What becomes of writes that were not synced: none is on the disk, or some are, whole or in part."""
@@ -27,7 +27,7 @@ def fail_at(path: Path, operation: int, seed: int) -> int | None:
         assert worker.exit_code() == -signal.SIGKILL
     with octostore.connect(f"sqlite:///{path}") as store:
         local_store(store).create()  # it may have failed before there was one
-        ledger = Ledger(partial(look_at, path))
+        ledger = Ledger(partial(read_contents, path))
         ledger.check(acks)
         ledger.check_tokens(acks)
         after = store.claim_job("after").fencing_token

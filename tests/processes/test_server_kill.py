@@ -18,7 +18,7 @@ from tests.support.async_as_sync import Loop, StoreAsSync
 from tests.support.embedded import open_with_clock
 from tests.support.processes import PATIENCE_SECONDS, free_port, until
 from tests.support.server import ServerProcess
-from tests.support.soundness import assert_sound, look_at, only_looking, read_jobs
+from tests.support.soundness import assert_sound, read_contents, read_jobs, reading_only
 from tests.support.world import ManualClock
 
 KINDS = ("sync", "async")
@@ -30,7 +30,7 @@ AWAY_SECONDS = 2.2
 
 def kill_again_and_again(home: Path, kills: int, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(seed)
-    ledger = Ledger(partial(look_at, home / "octostore.db"))
+    ledger = Ledger(partial(read_contents, home / "octostore.db"))
     port = free_port()
     with ServerProcess(home, port=port) as server:
         url, token = server.url, server.token
@@ -98,7 +98,7 @@ def test_nothing_acknowledged_is_lost_in_50_kills_of_the_server(
 
 def stored(path: Path, job_id: str) -> Any:
     """The claim as it is in the file."""
-    with only_looking(path) as connection:
+    with reading_only(path) as connection:
         return read_jobs(connection)[job_id].claim
 
 

@@ -28,7 +28,7 @@ def options(**others: Any) -> dict[str, Any]:
 )
 def test_it_has_and_does_the_same(how: str, has_session: bool) -> None:
     same = options(text=True, start_new_session=has_session)
-    forked = run([*DESCRIBED, how], told="hello", timeout=PATIENCE_SECONDS, **same)
+    forked = run([*DESCRIBED, how], stdin_data="hello", timeout=PATIENCE_SECONDS, **same)
     real = subprocess.run([*DESCRIBED, how], input="hello", timeout=PATIENCE_SECONDS, check=False, **same)
     assert forked.returncode == real.returncode
     assert forked.stderr.splitlines()[-1] == real.stderr.splitlines()[-1]
@@ -40,7 +40,7 @@ def test_it_has_and_does_the_same(how: str, has_session: bool) -> None:
 
 
 def test_each_has_chance_of_its_own() -> None:
-    said = [run([*DESCRIBED, "fine"], told="", text=True, **options()).stdout for _ in range(3)]
+    said = [run([*DESCRIBED, "fine"], stdin_data="", text=True, **options()).stdout for _ in range(3)]
     assert len({json.loads(line)["chance"] for line in said}) == 3
 
 
@@ -54,7 +54,7 @@ def test_it_can_be_signalled_from_the_first_moment() -> None:
 
 def test_what_a_python_reads_when_it_starts_is_read() -> None:
     changed = options(env={**os.environ, "PYTHONIOENCODING": "latin-1"})
-    said = json.loads(run([*DESCRIBED, "fine"], told=b"", **changed).stdout)
+    said = json.loads(run([*DESCRIBED, "fine"], stdin_data=b"", **changed).stdout)
     assert said["streams"][1][0] == "iso8859-1"
 
 

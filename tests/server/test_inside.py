@@ -41,15 +41,15 @@ from octostore.wire.bodies import ClaimBody
 from octostore.wire.token_files import write_token_file
 from octostore.wire.tokens import new_token, token_digest
 from tests.support.processes import PATIENCE_SECONDS
-from tests.support.waiting_room import Place, until
+from tests.support.waiting_room import StallingBackend, until
 from tests.support.world import ManualClock
 
 
-def on_store(test: Callable[[ServedStore, Place], Awaitable[None]]) -> None:
+def on_store(test: Callable[[ServedStore, StallingBackend], Awaitable[None]]) -> None:
     async def run() -> None:
-        place = Place()
-        store = ServedStore(LocalStore(lambda: place, clock=ManualClock()))
-        await test(store, place)
+        backend = StallingBackend()
+        store = ServedStore(LocalStore(lambda: backend, clock=ManualClock()))
+        await test(store, backend)
         await store.close()
 
     asyncio.run(run())
@@ -59,7 +59,7 @@ def on_store(test: Callable[[ServedStore, Place], Awaitable[None]]) -> None:
 
 
 def test_a_bug_that_one_meets_is_no_problem_of_those_who_came_with_it() -> None:
-    async def test(store: ServedStore, _place: Place) -> None:
+    async def test(store: ServedStore, _backend: StallingBackend) -> None:
         commands: list[Any] = [ClaimJob(job_id="a", owner="ann"), object(), ClaimJob(job_id="b", owner="ann")]
         answers = [store.submit([command]) for command in commands]
         first, bug, second = await asyncio.wait_for(asyncio.gather(*answers, return_exceptions=True), PATIENCE_SECONDS)
@@ -71,7 +71,7 @@ def test_a_bug_that_one_meets_is_no_problem_of_those_who_came_with_it() -> None:
 
 
 def test_a_bug_that_one_meets_alone_is_told() -> None:
-    async def test(store: ServedStore, _place: Place) -> None:
+    async def test(store: ServedStore, _backend: StallingBackend) -> None:
         with pytest.raises(Exception, match="object"):
             await asyncio.wait_for(store.submit([object()]), PATIENCE_SECONDS)  # type: ignore[list-item]
 
@@ -79,19 +79,19 @@ def test_a_bug_that_one_meets_alone_is_told() -> None:
 
 
 def test_a_fault_is_told_to_each_by_an_error_of_its_own() -> None:
-    async def test(store: ServedStore, place: Place) -> None:
-        place.fault = Unreachable("no disk", reason="io")
+    async def test(store: ServedStore, backend: StallingBackend) -> None:
+        backend.fault = Unreachable("no disk", reason="io")
         answers = [store.submit([Probe()]) for _ in range(3)]
         errors = await asyncio.gather(*answers, return_exceptions=True)
         assert [getattr(error, "reason", None) for error in errors] == ["io"] * 3
         assert len({id(error) for error in errors}) == 3
-        place.fault = None
+        backend.fault = None
 
     on_store(test)
 
 
 def test_more_than_a_batch_in_one_turn_is_all_answered() -> None:
-    async def test(store: ServedStore, _place: Place) -> None:
+    async def test(store: ServedStore, _backend: StallingBackend) -> None:
         number = 2 * MAX_BATCH + 1
         answers = [store.submit([ClaimJob(job_id=f"job-{n}", owner="ann")]) for n in range(number)]
         replies = await asyncio.wait_for(asyncio.gather(*answers), PATIENCE_SECONDS)
@@ -102,7 +102,7 @@ def test_more_than_a_batch_in_one_turn_is_all_answered() -> None:
 
 def test_a_close_finishes_what_was_submitted_and_ends_the_store() -> None:
     async def run() -> None:
-        store = ServedStore(LocalStore(Place))
+        store = ServedStore(LocalStore(StallingBackend))
         answer = store.submit([ClaimJob(job_id="job", owner="ann")])
         await asyncio.sleep(0)
         await store.close()
@@ -136,7 +136,7 @@ async def create(store: ServedStore, token_id: str, **terms: Any) -> str:
 
 
 def at_the_door(test: Callable[[Auth, ServedStore], Awaitable[None]]) -> None:
-    async def run(store: ServedStore, _place: Place) -> None:
+    async def run(store: ServedStore, _backend: StallingBackend) -> None:
         await test(Auth(store, {}, Logins()), store)
 
     on_store(run)
@@ -215,19 +215,19 @@ def test_a_token_that_is_revoked_while_it_is_looked_up_is_not_let_in() -> None:
 
 @pytest.mark.parametrize("change", [RevokeToken(token_id="t"), RotateToken(token_id="t", digest=b"d" * 32)])
 def test_nothing_is_done_by_a_token_that_is_over_although_it_was_let_in(change: AnyCommand) -> None:
-    async def run(store: ServedStore, place: Place) -> None:
+    async def run(store: ServedStore, backend: StallingBackend) -> None:
         door = Auth(store, {}, Logins())
         principal = await door.principal(request_with(await create(store, "t")))
         command = ClaimJob(job_id="job", owner="t", permit=principal.permit)
-        place.stall_after(0)
+        backend.stall_after(0)
         before = store.submit([Probe()])
-        await until(place.is_stalled.is_set)
+        await until(backend.is_stalled.is_set)
         changing, claiming = store.submit([change]), store.submit([command])  # both wait for the writer
-        place.go_on()
+        backend.unstall()
         await asyncio.gather(before, changing)
         (answer,) = await claiming
         assert isinstance(answer, TokenOver)
-        assert len(place.rows.log) == 2, "it was made, and changed"
+        assert len(backend.rows.log) == 2, "it was made, and changed"
 
     on_store(run)
 
@@ -401,7 +401,7 @@ def test_buckets_of_those_who_have_been_away_are_dropped(
 
 
 def test_readers_are_woken_now_and_then_also_without_news() -> None:
-    async def test(store: ServedStore, _place: Place) -> None:
+    async def test(store: ServedStore, _backend: StallingBackend) -> None:
         feed = Feed(store, lambda _entry: None, tick_seconds=0.01)
         feed.start()
         await asyncio.wait_for(feed.next_change(), PATIENCE_SECONDS)
@@ -416,7 +416,7 @@ def test_who_is_far_behind_is_served_a_page_at_a_time_and_further_back_from_the_
     kept = SCAN_LIMIT + 10
     monkeypatch.setattr("octostore.server.feed.KEEP_EVENTS", kept)
 
-    async def test(store: ServedStore, _place: Place) -> None:
+    async def test(store: ServedStore, _backend: StallingBackend) -> None:
         seen: list[int] = []
         feed = Feed(store, lambda entries: seen.extend(entry.seq for entry in entries), tick_seconds=3_600)
         feed.start()
@@ -438,7 +438,7 @@ def test_who_is_far_behind_is_served_a_page_at_a_time_and_further_back_from_the_
 
 
 def test_who_catches_up_takes_turns_with_everybody_else() -> None:
-    async def test(store: ServedStore, _place: Place) -> None:
+    async def test(store: ServedStore, _backend: StallingBackend) -> None:
         feed = Feed(store, lambda _entries: None, tick_seconds=3_600)
         feed.start()
         number = 10 * SCAN_LIMIT
@@ -473,7 +473,7 @@ def test_a_part_of_a_stream_is_bounded_and_not_written_by_the_loop(
 
     monkeypatch.setattr("octostore.server.feed.encode_frame", noted)
 
-    async def test(store: ServedStore, _place: Place) -> None:
+    async def test(store: ServedStore, _backend: StallingBackend) -> None:
         if not is_kept:
             monkeypatch.setattr("octostore.server.feed.KEEP_BYTES", 10_000)
         feed = Feed(store, lambda _entries: None, tick_seconds=3_600)
@@ -497,7 +497,7 @@ def test_a_part_of_a_stream_is_bounded_and_not_written_by_the_loop(
 
 
 def test_after_a_gap_nothing_from_before_it_is_served_as_if_there_were_none() -> None:
-    async def test(store: ServedStore, _place: Place) -> None:
+    async def test(store: ServedStore, _backend: StallingBackend) -> None:
         feed = Feed(store, lambda _entry: None, tick_seconds=3_600)
         feed.start()
         await store.submit([ClaimJob(job_id=f"job-{n}", owner="ann") for n in range(3)])
@@ -515,11 +515,11 @@ def test_after_a_gap_nothing_from_before_it_is_served_as_if_there_were_none() ->
 # The services
 
 
-async def started(place: Place, clock: ManualClock, folder: Path, **settings: Any) -> Services:
+async def started(backend: StallingBackend, clock: ManualClock, folder: Path, **settings: Any) -> Services:
     tokens = folder / "tokens"
     write_token_file(tokens, f"admin read,claim,admin {new_token()}")
     services = Services(
-        Settings(tokens_file=tokens, **settings), LocalStore(lambda: place, clock=clock), Metrics(), folder
+        Settings(tokens_file=tokens, **settings), LocalStore(lambda: backend, clock=clock), Metrics(), folder
     )
     await services.start()
     return services
@@ -532,13 +532,13 @@ def test_a_store_that_is_away_and_back_is_told_once_each(tmp_path: Path, caplog:
         return [(record.event, record.fields) for record in caplog.records if hasattr(record, "event")]  # type: ignore[attr-defined]
 
     async def run() -> None:
-        place = Place()
-        services = await started(place, ManualClock(), tmp_path, sweep_seconds=0.001)
+        backend = StallingBackend()
+        services = await started(backend, ManualClock(), tmp_path, sweep_seconds=0.001)
         for reason in ("io", "busy"):
-            place.fault = Unreachable("no disk", reason=reason)
+            backend.fault = Unreachable("no disk", reason=reason)
             await until(lambda: len(events()) % 2 == 1)
             await asyncio.sleep(0.02)  # it is tried again and again
-            place.fault = None
+            backend.fault = None
             await until(lambda: len(events()) % 2 == 0)
         await services.close()
 
@@ -549,17 +549,17 @@ def test_a_store_that_is_away_and_back_is_told_once_each(tmp_path: Path, caplog:
 
 def test_expiries_are_written_down_to_the_last_and_faults_do_not_end_that(tmp_path: Path) -> None:
     async def run() -> None:
-        place, clock = Place(), ManualClock()
-        services = await started(place, clock, tmp_path, sweep_seconds=0.01)
+        backend, clock = StallingBackend(), ManualClock()
+        services = await started(backend, clock, tmp_path, sweep_seconds=0.01)
         number = RECOVER_LIMIT + 500
         await services.store.submit([ClaimJob(job_id=f"job-{n}", owner="dead", ttl=10) for n in range(number)])
-        place.fault = Unreachable("no disk", reason="io")
+        backend.fault = Unreachable("no disk", reason="io")
         with pytest.raises(Unreachable):
             await services.store.execute(Recover())
         await asyncio.sleep(0.03)
         clock.advance(10)
-        place.fault = None
-        await until(lambda: place.rows.seq == 2 * number)
+        backend.fault = None
+        await until(lambda: backend.rows.seq == 2 * number)
         await services.close()
 
     asyncio.run(run())
@@ -567,7 +567,7 @@ def test_expiries_are_written_down_to_the_last_and_faults_do_not_end_that(tmp_pa
 
 def test_what_costs_a_scan_is_asked_once_for_all_who_want_to_know(tmp_path: Path) -> None:
     async def run() -> None:
-        services = await started(Place(), ManualClock(), tmp_path, sweep_seconds=3_600)
+        services = await started(StallingBackend(), ManualClock(), tmp_path, sweep_seconds=3_600)
         await services.store.execute(ClaimJob(job_id="a", owner="ann"))
         services.figures.seconds = 3_600
         figures = await asyncio.gather(*(services.figures() for _ in range(5)))
@@ -586,7 +586,7 @@ def test_what_was_claimed_just_before_its_token_was_revoked_is_taken_back(
     """Nobody could heartbeat for it: the answer would be the last that this token gets."""
 
     async def run() -> None:
-        services = await started(Place(), ManualClock(), tmp_path, sweep_seconds=3_600)
+        services = await started(StallingBackend(), ManualClock(), tmp_path, sweep_seconds=3_600)
         request = request_with(await create(services.store, "leaver"))
         cast("Mock", request._connection).is_closing.return_value = False
         principal = await services.auth.principal(request)

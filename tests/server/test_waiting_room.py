@@ -82,12 +82,12 @@ async def test_a_claim_that_is_about_to_be_made_when_its_token_is_revoked_is_not
     held = await room.do(claim("first"))
     revoked = await room.client(by_token("revoked"))
     after = await room.client(claim("after"))
-    room.place.stall_after(1)  # the release is written, and the claim that it leads to is not yet
+    room.backend.stall_after(1)  # the release is written, and the claim that it leads to is not yet
     releasing = room.store.submit(
         [ReleaseJob(job_id="job", lease_id=held.lease_id or ""), RevokeToken(token_id=TOKEN.token_id)]
     )
     await room.stalled()
-    room.place.go_on()
+    room.backend.unstall()
     await releasing
     with pytest.raises(TokenOver):
         await revoked.answer
@@ -101,12 +101,12 @@ async def test_those_in_line_whose_token_is_over_are_told_at_once(room: Room) ->
     await room.do(claim("first"))
     first = await room.client(claim("the first in line"))
     theirs = [await room.client(by_token(f"r{n}")) for n in range(3)]
-    room.place.stall_after(0)
+    room.backend.stall_after(0)
     room.waiting.recheck_tokens({TOKEN.token_id})
     await room.stalled()  # while they are being tried
     revoking = room.store.submit([RevokeToken(token_id=TOKEN.token_id)])
     room.waiting.recheck_tokens({TOKEN.token_id})
-    room.place.go_on()
+    room.backend.unstall()
     await revoking
     for client in theirs:
         with pytest.raises(TokenOver):
@@ -122,12 +122,12 @@ async def test_those_in_line_whose_token_is_over_are_told_at_once(room: Room) ->
 async def test_a_claim_that_is_being_made_as_its_client_goes_is_the_next_ones(room: Room) -> None:
     held = await room.do(claim("first"))
     gone, after = await room.client(claim("gone")), await room.client(claim("after"))
-    room.place.stall_after(1)  # the release is written, and the claim that it leads to is not yet
+    room.backend.stall_after(1)  # the release is written, and the claim that it leads to is not yet
     await release(room, held)
     await room.stalled()
     gone.go()
     await is_gone(gone)
-    room.place.go_on()
+    room.backend.unstall()
     assert (await after.answer).status == "claimed"
     assert (await the_job(room)).owner == "after"
 
@@ -135,11 +135,11 @@ async def test_a_claim_that_is_being_made_as_its_client_goes_is_the_next_ones(ro
 @in_room
 async def test_a_first_claim_that_is_being_made_as_its_client_goes_is_nobodys(room: Room) -> None:
     await room.do(Enqueue(job_id="job", kind="build", queue="ci"))
-    room.place.stall_after(0)
+    room.backend.stall_after(0)
     gone = room.arrives(take("gone"))
     await room.stalled()
     gone.go()
-    room.place.go_on()
+    room.backend.unstall()
     await is_gone(gone)
     left = await the_job(room)
     assert (left.status, left.owner, left.attempts) == ("queued", None, 0)
@@ -151,11 +151,11 @@ async def test_a_task_that_is_being_claimed_as_its_client_goes_is_nobodys_and_ne
     room: Room,
 ) -> None:
     await room.do(Enqueue(job_id="job", kind="build", queue="ci"))
-    room.place.stall_after(0)
+    room.backend.stall_after(0)
     gone = room.arrives(ClaimTask(session_id="s", owner="gone", queues=("ci",)))
     await room.stalled()
     gone.go()
-    room.place.go_on()
+    room.backend.unstall()
     await is_gone(gone)
     assert (await the_job(room)).status == "queued"
     assert (await room.store.ask(GetSession(session_id="s"))).status == "closed"
@@ -179,7 +179,7 @@ async def test_who_goes_from_the_middle_of_the_line_is_not_tried(room: Room) -> 
 
 async def _comes_again(room: Room, *, wait: float, same_batch: bool) -> None:
     """The first of two equal requests is gone by the time its claim is made; the second is there for it."""
-    room.place.stall_after(0)
+    room.backend.stall_after(0)
     if same_batch:
         in_the_way = room.store.submit([Probe()])
         await room.stalled()
@@ -190,7 +190,7 @@ async def _comes_again(room: Room, *, wait: float, same_batch: bool) -> None:
         again = room.arrives(claim("me", request_id="r"), wait)
     lost.go()
     await room.stalled()
-    room.place.go_on()
+    room.backend.unstall()
     await is_gone(lost)
     mine = await again.answer
     assert mine.status == "claimed"
@@ -211,13 +211,13 @@ def test_what_is_taken_back_is_never_what_a_repetition_was_told(wait: float, sam
 async def test_a_repetition_in_the_line_gets_what_the_first_is_gone_for(room: Room) -> None:
     held = await room.do(claim("holder"))
     lost = await room.client(claim("me", request_id="r"))
-    room.place.stall_after(1)
+    room.backend.stall_after(1)
     await release(room, held)
     await room.stalled()
     again = room.arrives(claim("me", request_id="r"))
     lost.go()
     await is_gone(lost)
-    room.place.go_on()
+    room.backend.unstall()
     mine = await again.answer
     assert mine.status == "claimed"
     await room.settled()
@@ -238,12 +238,12 @@ async def test_anothers_request_with_the_same_id_does_not_keep_what_is_taken_bac
     held = await room.do(claim("holder"))
     gone = await room.client(claim("gone", request_id="r", principal="ann"))
     other = await room.client(claim("other", request_id="r", principal="bob"))
-    room.place.stall_after(1)
+    room.backend.stall_after(1)
     await release(room, held)
     await room.stalled()
     gone.go()
     await is_gone(gone)
-    room.place.go_on()
+    room.backend.unstall()
     assert (await other.answer).owner == "other"
 
 
@@ -255,13 +255,13 @@ def test_a_store_that_fails_leaves_nobody_waiting_and_the_line_works_again(fault
     async def test(room: Room) -> None:
         held = await room.do(claim("holder"))
         clients = [await room.client(claim(f"waiter-{number}")) for number in range(3)]
-        room.place.fault = fault
+        room.backend.fault = fault
         clients.append(room.arrives(claim("newcomer")))
         for client in clients:
             with pytest.raises(type(fault), match=str(fault)):
                 await client.answer
         assert room.waiting.waiting == 0
-        room.place.fault = None
+        room.backend.fault = None
         again = await room.client(claim("again"))
         await release(room, held)
         assert (await again.answer).owner == "again"
@@ -271,10 +271,10 @@ def test_a_store_that_fails_leaves_nobody_waiting_and_the_line_works_again(fault
 
 @in_room
 async def test_a_first_claim_that_fails_is_told_and_leaves_no_line(room: Room) -> None:
-    room.place.fault = Unreachable("no disk", reason="io")
+    room.backend.fault = Unreachable("no disk", reason="io")
     with pytest.raises(Unreachable):
         await room.arrives(claim("first")).answer
-    room.place.fault = None
+    room.backend.fault = None
     assert (await room.arrives(claim("second")).answer).status == "claimed"
 
 
@@ -294,15 +294,15 @@ async def test_a_line_ends_with_its_last_client(room: Room) -> None:
 async def test_a_line_whose_last_client_goes_as_the_store_fails_works_again(room: Room) -> None:
     held = await room.do(claim("holder"))
     gone = await room.client(claim("gone"))
-    room.place.stall_after(1)
+    room.backend.stall_after(1)
     await release(room, held)
     await room.stalled()
-    room.place.fault = Unreachable("no disk", reason="io")
+    room.backend.fault = Unreachable("no disk", reason="io")
     gone.go()
     await is_gone(gone)
-    room.place.go_on()
+    room.backend.unstall()
     await room.settled()
-    room.place.fault = None
+    room.backend.fault = None
     assert (await room.arrives(claim("next")).answer).status == "claimed"
 
 
@@ -359,11 +359,11 @@ async def test_whose_time_is_over_is_answered_though_others_before_it_wait_on(ro
 async def test_whose_time_is_over_still_gets_what_has_just_become_free_but_not_before_others(room: Room) -> None:
     held = await room.do(claim("holder"))
     first, second = await room.client(claim("first"), 60), await room.client(claim("second"), 5)
-    room.place.stall_after(1)
+    room.backend.stall_after(1)
     await release(room, held)
     await room.stalled()
     room.jumps(5)
-    room.place.go_on()
+    room.backend.unstall()
     await room.settled()
     assert (await first.answer).status == "claimed"
     assert (await second.answer).status == "held"

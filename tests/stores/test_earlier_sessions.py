@@ -63,14 +63,14 @@ def upgraded(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Upgrade
         path = tmp_path / "store.db"
         old_file(path)
         world = World(SqliteBackend(path))
-        yield Upgraded(world, lambda: soundness.look_at(path))
+        yield Upgraded(world, lambda: soundness.read_contents(path))
     else:
         url = postgres.new_schema()
         place = postgres_connection.parse_address(url)
         old_schema(place)
         clock = DatabaseClock()
         world = World(PostgresBackend(place, lambda: clock.now_ms), clock)
-        yield Upgraded(world, lambda: postgres_soundness.look_at(url))
+        yield Upgraded(world, lambda: postgres_soundness.read_contents(url))
     world.backend.close()
 
 

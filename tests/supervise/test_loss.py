@@ -12,7 +12,7 @@ from subprocess import PIPE
 import octostore as library
 from octostore.supervise.child_command import SIGNALLED
 from tests.support.processes import PATIENCE_SECONDS, until
-from tests.support.running import FOREVER, UNTIL_TOLD, Octostore, Served
+from tests.support.running import FOREVER, UNTIL_GO, Octostore, Served
 from tests.support.server import ServerProcess
 from tests.support.starting import HURRIED
 from tests.support.starting import run as ran
@@ -54,28 +54,28 @@ def test_a_job_that_is_taken_away_takes_the_command_along(
 
 def test_a_server_that_is_away_for_half_a_lease_disturbs_no_command(served: Served, tmp_path: Path) -> None:
     ttl = 8.0
-    run = served.octostore.start("run", "job", "--ttl", str(ttl), "--", "bash", "-c", UNTIL_TOLD)
+    run = served.octostore.start("run", "job", "--ttl", str(ttl), "--", "bash", "-c", UNTIL_GO)
     until(lambda: served.server.get("/jobs/job").json["status"] == "claimed")
     wait_for_heartbeat(served.path, "job")
     served.server.process.send_signal(signal.SIGSTOP)
     time.sleep(ttl / 2)
     served.server.process.send_signal(signal.SIGCONT)
     wait_for_heartbeat(served.path, "job")
-    (tmp_path / "told").touch()
+    (tmp_path / "go").touch()
     assert run.wait() == (0, "", "")
     assert [event["type"] for event in served.server.events("job")] == ["claimed", "released"]
 
 
 def test_a_server_that_is_killed_and_comes_back_disturbs_no_command(served: Served, tmp_path: Path) -> None:
     ttl = 8.0
-    run = served.octostore.start("run", "job", "--ttl", str(ttl), "--quiet", "--", "bash", "-c", UNTIL_TOLD)
+    run = served.octostore.start("run", "job", "--ttl", str(ttl), "--quiet", "--", "bash", "-c", UNTIL_GO)
     until(lambda: served.server.get("/jobs/job").json["status"] == "claimed")
     served.server.kill()
     until(lambda: "heartbeats for job are not getting through" in run.err)
     with ServerProcess(served.server.home, port=served.server.port) as again:
         wait_for_heartbeat(served.path, "job")
         until(lambda: "again" in run.err)
-        (tmp_path / "told").touch()
+        (tmp_path / "go").touch()
         done = run.wait()
         assert [event["type"] for event in again.events("job")] == ["claimed", "released"]
     assert (done.code, done.out) == (0, "")
@@ -124,12 +124,12 @@ def test_a_server_that_cannot_be_reached(served: Served, tmp_path: Path) -> None
         "patient": (3, ["--ttl", FOREVER], "exit 3"),
     }
     runs = {
-        job: served.octostore.start("run", job, *options, "--", "bash", "-c", f"{UNTIL_TOLD}; {how}", program=HURRIED)
+        job: served.octostore.start("run", job, *options, "--", "bash", "-c", f"{UNTIL_GO}; {how}", program=HURRIED)
         for job, (_, options, how) in ending.items()
     }
     until(lambda: {served.server.get(f"/jobs/{job}").json["status"] for job in ending} == {"claimed"})
     served.server.kill()
-    (tmp_path / "told").touch()
+    (tmp_path / "go").touch()
     starting = {"refused": "fail", "waiting": "wait", "stopped": "wait"}
     runs |= {
         job: served.octostore.start("run", job, "--on-unreachable", how, "--", "touch", job, program=HURRIED)
@@ -152,10 +152,10 @@ def test_a_server_that_cannot_be_reached(served: Served, tmp_path: Path) -> None
 
 
 def test_a_command_that_ended_during_an_outage_is_settled_afterwards(served: Served, tmp_path: Path) -> None:
-    run = served.octostore.start("run", "job", "--once", "--", "bash", "-c", UNTIL_TOLD)
+    run = served.octostore.start("run", "job", "--once", "--", "bash", "-c", UNTIL_GO)
     until(lambda: served.server.get("/jobs/job").json["status"] == "claimed")
     served.server.kill()
-    (tmp_path / "told").touch()
+    (tmp_path / "go").touch()
     until(lambda: "the store does not answer" in run.err)
     with ServerProcess(served.server.home, port=served.server.port) as again:
         assert run.wait().code == 0

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import octostore as library
 from tests.support.processes import until
-from tests.support.running import FOREVER, UNTIL_TOLD, Octostore, types_of
+from tests.support.running import FOREVER, UNTIL_GO, Octostore, types_of
 from tests.support.survivors import Survivor
 
 
@@ -27,7 +27,7 @@ def held_for(store: library.OctoStore, job_id: str) -> tuple[str, float]:
 def test_wait_gets_the_job_after_the_other_has_ended(
     octostore: Octostore, store: library.OctoStore, tmp_path: Path
 ) -> None:
-    first = octostore.start("run", "job", "--owner", "first", "--", "bash", "-c", UNTIL_TOLD)
+    first = octostore.start("run", "job", "--owner", "first", "--", "bash", "-c", UNTIL_GO)
     until(lambda: store.get_job("job").status == "claimed")
     second = octostore.start("run", "job", "--owner", "second", "--wait", FOREVER, "--", "echo", "mine")
     too_late = octostore.run("run", "job", "--wait", "0.2", "--", "touch", "ran")
@@ -35,7 +35,7 @@ def test_wait_gets_the_job_after_the_other_has_ended(
     until(lambda: "waiting up to 10m" in second.err)
     assert not (tmp_path / "ran").exists()
     assert second.process.poll() is None
-    (tmp_path / "told").touch()
+    (tmp_path / "go").touch()
     assert first.wait().code == 0
     assert second.wait()[:2] == (0, "mine\n")
     events = [(event.type, event.data["owner"]) for event in store.events(job_id="job")]
@@ -73,13 +73,13 @@ def test_ttl_owner_and_metadata_are_those_of_the_claim(
     octostore: Octostore, store: library.OctoStore, tmp_path: Path
 ) -> None:
     told = ["--ttl", "1m30s", "--owner", "agent-3", "--metadata", '{"ticket": [7]}']
-    run = octostore.start("run", "job", *told, "--", "bash", "-c", UNTIL_TOLD)
+    run = octostore.start("run", "job", *told, "--", "bash", "-c", UNTIL_GO)
     until(lambda: store.get_job("job").status == "claimed")
     owner = store.get_job_owner("job")
     assert owner is not None
     assert (owner.owner, owner.metadata) == ("agent-3", {"ticket": [7]})
     assert (owner.expires_at - owner.heartbeat_at).total_seconds() == 90
-    (tmp_path / "told").touch()
+    (tmp_path / "go").touch()
     assert run.wait().code == 0
 
 
@@ -163,11 +163,11 @@ def test_a_command_that_is_being_stopped_has_all_its_grace_while_the_lease_is_re
 
 
 def test_quiet_says_nothing_of_its_own(octostore: Octostore, tmp_path: Path) -> None:
-    script = f"({UNTIL_TOLD}) & echo error >&2"
+    script = f"({UNTIL_GO}) & echo error >&2"
     loud = octostore.start("run", "loud", "--", "bash", "-c", script)
     quiet = octostore.start("run", "quiet", "--quiet", "--", "bash", "-c", script)
     until(lambda: "still run" in loud.err and quiet.err == "error\n")
-    (tmp_path / "told").touch()
+    (tmp_path / "go").touch()
     assert quiet.wait() == (0, "", "error\n")
     assert loud.wait().code == 0
 

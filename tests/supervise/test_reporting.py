@@ -7,15 +7,15 @@ from pathlib import Path
 
 import octostore as library
 from tests.support.processes import until
-from tests.support.running import UNTIL_TOLD, Octostore, Running, Served, children_of, secrets_visible_of
-from tests.support.soundness import only_looking
+from tests.support.running import UNTIL_GO, Octostore, Running, Served, children_of, secrets_visible_of
+from tests.support.soundness import reading_only
 from tests.support.starting import SCRIPT
 
 SECRET = "a-lease-of-somebody"
 
 
 def lease_of(path: Path, job_id: str) -> str:
-    with only_looking(path) as connection:
+    with reading_only(path) as connection:
         ((lease_id,),) = connection.execute("SELECT lease_id FROM jobs WHERE job_id = ?", (job_id,)).fetchall()
     assert isinstance(lease_id, str)
     return lease_id
@@ -43,12 +43,12 @@ def test_a_command_knows_its_claim(octostore: Octostore, store: library.OctoStor
 
 
 def test_progress_arrives_where_others_see_it(octostore: Octostore, tmp_path: Path) -> None:
-    script = f"octostore progress 'running tests' --percent 40 && touch said; {UNTIL_TOLD}"
+    script = f"octostore progress 'running tests' --percent 40 && touch said; {UNTIL_GO}"
     run = octostore.start("run", "job", "--", "bash", "-c", script)
     until((tmp_path / "said").exists)
     owner = json.loads(octostore.run("owner", "job", "--json").out)
     assert (owner["claim"]["progress"]["note"], owner["claim"]["progress"]["percent"]) == ("running tests", 40)
-    (tmp_path / "told").touch()
+    (tmp_path / "go").touch()
     assert run.wait().code == 0
 
 
@@ -120,7 +120,7 @@ def test_outside_of_a_command_there_is_nothing_to_report_to(octostore: Octostore
 
 
 def test_a_reporter_that_gives_up_disturbs_nobody(octostore: Octostore, tmp_path: Path) -> None:
-    script = f"echo $OCTOSTORE_RUN_SOCKET > socket; {UNTIL_TOLD}; octostore progress fine"
+    script = f"echo $OCTOSTORE_RUN_SOCKET > socket; {UNTIL_GO}; octostore progress fine"
     run = octostore.start("run", "job", "--", "bash", "-c", script)
     until(lambda: (tmp_path / "socket").exists() and (tmp_path / "socket").read_text().endswith("\n"))
     path = (tmp_path / "socket").read_text().strip()
@@ -129,7 +129,7 @@ def test_a_reporter_that_gives_up_disturbs_nobody(octostore: Octostore, tmp_path
         with socket.socket(socket.AF_UNIX) as reporter:
             reporter.connect(path)
             reporter.sendall(said)
-    (tmp_path / "told").touch()
+    (tmp_path / "go").touch()
     assert run.wait() == (0, "", "")
 
 
@@ -137,13 +137,13 @@ def test_a_reporter_that_gives_up_disturbs_nobody(octostore: Octostore, tmp_path
 
 
 def test_no_secret_is_seen_in_any_process(octostore: Octostore, path: Path, tmp_path: Path) -> None:
-    command = ["bash", "-c", f"env > environment; touch ready; {UNTIL_TOLD}"]
+    command = ["bash", "-c", f"env > environment; touch ready; {UNTIL_GO}"]
     run = octostore.start(
         *("run", "job", "--", *command), program=SCRIPT, OCTOSTORE_TOKEN="octo_secret", OCTOSTORE_LEASE_ID=SECRET
     )
     until((tmp_path / "ready").exists)
     check_secrets(run, lease_of(path, "job"), "octo_secret")
-    (tmp_path / "told").touch()
+    (tmp_path / "go").touch()
     assert run.wait().code == 0
     environment = (tmp_path / "environment").read_text()
     assert "octo_secret" not in environment
@@ -151,12 +151,12 @@ def test_no_secret_is_seen_in_any_process(octostore: Octostore, path: Path, tmp_
 
 
 def test_no_secret_of_a_server_is_seen_in_any_process(served: Served, tmp_path: Path) -> None:
-    script = f"octostore progress 'from within' || exit 1; touch ready; {UNTIL_TOLD}"
+    script = f"octostore progress 'from within' || exit 1; touch ready; {UNTIL_GO}"
     run = served.octostore.start("run", "job", "--", "bash", "-c", script, program=SCRIPT)
     until((tmp_path / "ready").exists)
     check_secrets(run, lease_of(served.path, "job"), served.server.token)
     assert served.server.get("/jobs/job").json["claim"]["progress"]["note"] == "from within"
-    (tmp_path / "told").touch()
+    (tmp_path / "go").touch()
     assert run.wait().code == 0
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import octostore as library
 from tests.support.processes import until
-from tests.support.running import PYTHON, UNTIL_TOLD, Octostore, Running, is_alive, types_of
+from tests.support.running import PYTHON, UNTIL_GO, Octostore, Running, is_alive, types_of
 from tests.support.starting import SCRIPT
 from tests.support.survivors import Survivor
 
@@ -18,10 +18,10 @@ RACES = 5
 def test_a_command_that_takes_longer_than_its_lease_keeps_the_job(
     octostore: Octostore, store: library.OctoStore, tmp_path: Path
 ) -> None:
-    run = octostore.start("run", "job", "--owner", "me", "--ttl", str(TTL_SECONDS), "--", "bash", "-c", UNTIL_TOLD)
+    run = octostore.start("run", "job", "--owner", "me", "--ttl", str(TTL_SECONDS), "--", "bash", "-c", UNTIL_GO)
     until(lambda: store.get_job("job").status == "claimed")
     rival = store.claim_job("job", "rival", wait=1.5 * TTL_SECONDS)
-    (tmp_path / "told").touch()
+    (tmp_path / "go").touch()
     assert run.wait().code == 0
     assert (rival.status, rival.owner) == ("held", "me")
     assert rival.heartbeat_at is not None
@@ -43,7 +43,7 @@ def test_the_job_is_held_until_all_that_the_command_has_started_has_ended(
     octostore: Octostore, store: library.OctoStore, tmp_path: Path
 ) -> None:
     ways = {"group": "bash", "session": "setsid bash", "daemon": "setsid --fork bash"}
-    background = f"echo $$ > $OCTOSTORE_JOB.pid; {UNTIL_TOLD}; date +%s%3N > $OCTOSTORE_JOB.last_act"
+    background = f"echo $$ > $OCTOSTORE_JOB.pid; {UNTIL_GO}; date +%s%3N > $OCTOSTORE_JOB.last_act"
     until_it_runs = "while [ ! -s $OCTOSTORE_JOB.pid ]; do sleep 0.02; done"
     runs = {
         job_id: octostore.start(
@@ -60,7 +60,7 @@ def test_the_job_is_held_until_all_that_the_command_has_started_has_ended(
     assert store.claim_job("daemon", "rival", wait=TTL_SECONDS).status == "held"
     assert all(is_alive(pid) for pid in rest.values())
     assert {store.get_job(job_id).status for job_id in ways} == {"claimed"}
-    (tmp_path / "told").touch()
+    (tmp_path / "go").touch()
     for job_id, run in runs.items():
         assert run.wait().code == 3
         assert not is_alive(rest[job_id])
@@ -84,13 +84,13 @@ def test_what_the_command_leaves_running_is_stopped_if_that_was_wanted(
 def test_of_those_who_start_at_once_exactly_one_runs(
     octostore: Octostore, store: library.OctoStore, tmp_path: Path
 ) -> None:
-    script = f"echo $OCTOSTORE_JOB >> ran; {UNTIL_TOLD}"
+    script = f"echo $OCTOSTORE_JOB >> ran; {UNTIL_GO}"
     for race in range(RACES):
         job_id = f"race-{race}"
-        (tmp_path / "told").unlink(missing_ok=True)
+        (tmp_path / "go").unlink(missing_ok=True)
         runs = [octostore.start("run", job_id, "--", "bash", "-c", script) for _ in range(RACERS)]
         _wait_for_all_but_one(runs)
-        (tmp_path / "told").touch()
+        (tmp_path / "go").touch()
         assert sorted(run.wait().code for run in runs) == [0] + [11] * (RACERS - 1)
         assert types_of(store, job_id) == ["claimed", "released"]
     assert (tmp_path / "ran").read_text().split() == [f"race-{race}" for race in range(RACES)]

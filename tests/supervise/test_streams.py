@@ -20,7 +20,7 @@ def test_every_byte_arrives_as_it_was_written(octostore: Octostore) -> None:
         done = run(
             [*PROGRAM, "run", "job", *options, "--", "tee", "/dev/stderr"],
             env=octostore.env,
-            told=sent,
+            stdin_data=sent,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             timeout=PATIENCE_SECONDS,

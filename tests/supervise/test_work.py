@@ -10,7 +10,7 @@ from pathlib import Path
 
 import octostore as library
 from tests.support.processes import until
-from tests.support.running import FOREVER, UNTIL_TOLD, Octostore, children_of, is_alive
+from tests.support.running import FOREVER, UNTIL_GO, Octostore, children_of, is_alive
 from tests.support.survivors import Survivor
 
 RESULT_BYTES = 65_536
@@ -206,14 +206,14 @@ def test_as_many_run_at_once_as_were_asked_for_and_never_more(
     jobs = [f"job-{number}" for number in range(7)]
     enqueue(store, *jobs)
     # Written before the first moment and after the last one that anybody could mind.
-    script = f"echo 1 >> log; {UNTIL_TOLD}; sleep 0.05; echo -1 >> log"
+    script = f"echo 1 >> log; {UNTIL_GO}; sleep 0.05; echo -1 >> log"
     work = octostore.start("work", "queue", "--until-empty", "--concurrency", "3", "--", "bash", "-c", script)
     log = tmp_path / "log"
     until(lambda: log.exists() and log.read_text().count("\n") == 3)
     time.sleep(0.3)  # in which a fourth could start
     assert log.read_text() == "1\n" * 3
     assert sorted(statuses(store, *jobs)) == ["claimed"] * 3 + ["queued"] * 4
-    (tmp_path / "told").touch()
+    (tmp_path / "go").touch()
     assert work.wait().code == 0
     assert set(statuses(store, *jobs)) == {"done"}
     steps = list(map(int, log.read_text().split()))
@@ -228,7 +228,7 @@ def test_the_first_signal_lets_commands_finish_and_starts_no_new_ones(
     octostore: Octostore, store: library.OctoStore, tmp_path: Path
 ) -> None:
     enqueue(store, "running")
-    script = f"touch started-$OCTOSTORE_JOB; {UNTIL_TOLD}; echo finished"
+    script = f"touch started-$OCTOSTORE_JOB; {UNTIL_GO}; echo finished"
     work = octostore.start("work", "queue", "--concurrency", "2", "--", "bash", "-c", script)
     until((tmp_path / "started-running").exists)
     work.send(signal.SIGTERM)
@@ -237,7 +237,7 @@ def test_the_first_signal_lets_commands_finish_and_starts_no_new_ones(
     time.sleep(1.2)  # for as long as it may do that
     assert not (tmp_path / "started-late").exists()
     assert statuses(store, "running") == ["claimed"]
-    (tmp_path / "told").touch()
+    (tmp_path / "go").touch()
     assert work.wait().code == 0
     assert store.get_job("running").result == "finished"
     late = store.get_job("late")
@@ -299,7 +299,7 @@ def test_a_lease_that_is_lost_ends_its_command_and_no_other(
 ) -> None:
     survivor = Survivor(tmp_path / "survivor", "daemon")
     lost = f"mkdir first && exec {' '.join(survivor.command)}; echo again"
-    command = by_job(tmp_path, lost=lost, kept=f"echo $$ > pid; {UNTIL_TOLD}; echo kept")
+    command = by_job(tmp_path, lost=lost, kept=f"echo $$ > pid; {UNTIL_GO}; echo kept")
     enqueue(store, "lost", "kept")
     options = ["--until-empty", "--concurrency", "2", "--ttl", "3"]
     work = octostore.start("work", "queue", *options, "--", *command)
@@ -310,7 +310,7 @@ def test_a_lease_that_is_lost_ends_its_command_and_no_other(
     assert is_alive(int((tmp_path / "pid").read_text()))
     assert statuses(store, "kept") == ["claimed"]
     until(lambda: statuses(store, "lost") == ["done"])
-    (tmp_path / "told").touch()
+    (tmp_path / "go").touch()
     done = work.wait()
     assert done.code == 0
     assert "lost: stopped the command because the lease on 'lost' is lost" in done.err

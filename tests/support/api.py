@@ -1,4 +1,4 @@
-"""The document that describes the API, made once for all tests of a process that look at it."""
+"""The OpenAPI document, built once per test process."""
 
 from typing import Any
 

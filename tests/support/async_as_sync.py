@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Loop:
-    """An event loop in a thread of its own."""
+    """An event loop in its own thread."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -24,7 +24,7 @@ class Loop:
         return self.start(coroutine).result(timeout=60)
 
     def start(self, coroutine: Coroutine[Any, Any, T]) -> "Future[T]":
-        """To be waited for, or cancelled."""
+        """Start it; the caller waits or cancels."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def soon(self, callback: Callable[[], object]) -> None:
@@ -38,7 +38,7 @@ class Loop:
 
 
 class _Adapted:
-    """Calls a coroutine method and waits for what it gives; everything else passes through."""
+    """Calls a coroutine method and waits for its result; everything else passes through."""
 
     def __init__(self, loop: Loop, inner: Any) -> None:
         self._loop = loop

@@ -1,4 +1,4 @@
-"""Somebody who sits at a terminal: a session of its own, whose keys the test presses and whose screen it reads."""
+"""A user at a terminal: a separate session in which the test presses keys and reads the screen."""
 
 import os
 import pty
@@ -17,7 +17,7 @@ PROMPT = "ready> "
 
 
 class AtTerminal:
-    """`command`, with the terminal as its own; it is hung up when the block ends."""
+    """Runs `command` on its own terminal, which is hung up when the block ends."""
 
     def __init__(self, command: Sequence[str], env: Mapping[str, str], cwd: Path) -> None:
         self._keys, screen = pty.openpty()
@@ -40,7 +40,7 @@ class AtTerminal:
         os.write(self._keys, keys.encode())
 
     def see(self, text: str) -> str:
-        """Wait until it stands there, behind what was seen before; gives everything up to it."""
+        """Wait until the text appears after what was seen before, and return everything up to it."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while text not in self.screen[self._seen :]:
             assert self._read(deadline), f"it ended without {text!r}: {self.screen!r}"
@@ -49,7 +49,7 @@ class AtTerminal:
         return seen
 
     def enter(self, line: str) -> None:
-        """For a shell, which must be waiting for it."""
+        """Type a line into a shell, once it waits for one."""
         self.see(PROMPT)
         self.press(f"{line}\n")
         self.see(f"{line}\n")
@@ -66,15 +66,15 @@ class AtTerminal:
             self._keys = -1
 
     def foreground(self) -> int:
-        """The process group that the terminal belongs to."""
+        """The terminal's foreground process group."""
         return os.tcgetpgrp(self._keys)
 
     def _read(self, deadline: float) -> bool:
         left = max(0.0, deadline - time.monotonic())
-        assert select.select([self._keys], [], [], left)[0], f"nothing happens any more: {self.screen!r}"
+        assert select.select([self._keys], [], [], left)[0], f"no more output: {self.screen!r}"
         try:
             part = os.read(self._keys, 65_536)
-        except OSError:  # how Linux says that everybody has closed it
+        except OSError:  # what Linux reports when all others have closed it
             return False
         self.screen += part.decode().replace("\r\n", "\n")
         return bool(part)

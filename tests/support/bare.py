@@ -1,4 +1,4 @@
-"""`octostore` as `octostore[server]` installs it: what other extras and tests bring cannot be imported."""
+"""`octostore` as installed by `octostore[server]`: packages of other extras cannot be imported."""
 
 import sys
 

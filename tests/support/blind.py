@@ -1,4 +1,4 @@
-"""`octostore` that hears of what others write to PostgreSQL by being told, and does not look by itself."""
+"""`octostore` that relies on PostgreSQL's notifications, and does not poll."""
 
 import sys
 

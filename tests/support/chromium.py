@@ -1,4 +1,4 @@
-"""The Chromium of this machine, driven by Playwright: one process, and a fresh context for each test."""
+"""The system's Chromium, driven by Playwright: one process, and a clean tab for each test."""
 
 import os
 import shutil
@@ -15,18 +15,18 @@ from tests.support.processes import PATIENCE_SECONDS
 PROGRAM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 DESKTOP = ViewportSize(width=1_000, height=700)
 PHONE = ViewportSize(width=320, height=640)
-# Fewer processes, each of which takes its time to start.
+# Fewer processes, because each takes time to start.
 _ARGUMENTS = (
     "--disable-gpu",
     "--in-process-gpu",
     "--disable-site-isolation-trials",
     "--enable-features=NetworkServiceInProcess2",
     "--disable-features=SpareRendererForSitePerProcess,OptimizationHints,Translate,MediaRouter",
-    *(["--no-sandbox"] if os.geteuid() == 0 else []),  # which root cannot have
+    *(["--no-sandbox"] if os.geteuid() == 0 else []),  # unavailable to root
 )
 _AXE = (files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
 _RUN_AXE = "async (options) => (await axe.run(options)).violations"
-# Chromium writes most of these to the console, too, but does not promise to.
+# Chromium logs most of these to the console, too, but that is not guaranteed.
 _TELL_VIOLATIONS = """
 addEventListener("securitypolicyviolation", (event) =>
   console.error(`CSP: ${event.effectiveDirective} forbids ${event.blockedURI} ${event.sample}`));
@@ -34,7 +34,7 @@ addEventListener("securitypolicyviolation", (event) =>
 
 
 class Chromium:
-    """While it is open, this thread cannot run an event loop of its own: Playwright has one there."""
+    """While it is open, this thread cannot run an event loop: Playwright has one."""
 
     def __init__(self) -> None:
         self._playwright = sync_playwright().start()
@@ -47,7 +47,7 @@ class Chromium:
 
     @contextmanager
     def tab(self) -> Iterator[Page]:
-        """The one that was used before, with nothing left in it: a new one costs three times as much."""
+        """The previous test's tab, cleaned: a new one costs three times as much."""
         if self._shared is None:
             self._shared = self._new_window().new_page()
         try:
@@ -57,7 +57,7 @@ class Chromium:
 
     @contextmanager
     def own_tab(self, **options: Any) -> Iterator[Page]:
-        """In a window of its own, which shares no cookies and no storage with any other."""
+        """A tab in its own window, which shares no cookies or storage with others."""
         context = self._new_window(**options)
         try:
             yield context.new_page()
@@ -95,8 +95,8 @@ def _clean(tab: Page) -> None:
 
 
 @contextmanager
-def no_complaints(tab: Page, *expected: str) -> Iterator[None]:
-    """The console tells of no error, and of nothing that the Content-Security-Policy forbids, but with these words."""
+def no_console_errors(tab: Page, *expected: str) -> Iterator[None]:
+    """Fail on console errors and Content-Security-Policy violations, except those with these words."""
     said: list[str] = []
 
     def hear_error(error: Error) -> None:
@@ -118,9 +118,9 @@ def no_complaints(tab: Page, *expected: str) -> Iterator[None]:
 
 
 def axe_violations(page: Page, *rules: str) -> list[str]:
-    """Whatever axe-core can find, or finds by these rules alone. Some of its rules are only for who asks for them."""
+    """What axe-core finds, by default or by these rules only. Some of its rules are off by default."""
     if not page.evaluate("'axe' in globalThis"):
-        debugger = page.context.new_cdp_session(page)  # no Content-Security-Policy keeps it out
+        debugger = page.context.new_cdp_session(page)  # not subject to the Content-Security-Policy
         debugger.send("Runtime.evaluate", {"expression": _AXE})
         debugger.detach()
     only = {"runOnly": {"type": "rule", "values": rules}} if rules else {}

@@ -1,4 +1,4 @@
-"""The command line in a process of its own, with nothing to read from and everything kept apart."""
+"""The command line in its own process, with an empty stdin and separate stdout and stderr."""
 
 import fcntl
 import json
@@ -25,19 +25,19 @@ class Done(NamedTuple):
 
     @property
     def json(self) -> Any:
-        """The one document that there is."""
+        """The single document on stdout."""
         assert self.out.count("\n") == 1, self
         assert self.out.endswith("\n"), self
         return json.loads(self.out)
 
 
 def run_cli(*arguments: str, stdin: str | None = None, program: Sequence[str] = PROGRAM, **env: str) -> Done:
-    """`env` is added to that of the test."""
+    """`env` extends the test's environment."""
     done = run(
         [*program, *arguments],
         env={**os.environ, **env},
         stdin=subprocess.DEVNULL,
-        told=stdin,
+        stdin_data=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -47,7 +47,7 @@ def run_cli(*arguments: str, stdin: str | None = None, program: Sequence[str] = 
 
 
 class LiveCli:
-    """One that goes on; it is gone when the block ends."""
+    """A command that keeps running; it is killed when the block ends."""
 
     def __init__(self, *arguments: str, **env: str) -> None:
         self.process = start(
@@ -60,12 +60,12 @@ class LiveCli:
         self._unread = b""
 
     def line(self) -> str:
-        """The next one on stdout."""
+        """The next line on stdout."""
         assert self.process.stdout is not None
         deadline = time.monotonic() + PATIENCE_SECONDS
         while b"\n" not in self._unread:
             left = max(0.0, deadline - time.monotonic())
-            assert select.select([self.process.stdout], [], [], left)[0], f"it said nothing more: {self._unread!r}"
+            assert select.select([self.process.stdout], [], [], left)[0], f"no more output: {self._unread!r}"
             part = os.read(self.process.stdout.fileno(), 65_536)
             assert part, f"it ended: {self.finish()}"
             self._unread += part
@@ -73,7 +73,7 @@ class LiveCli:
         return line.decode()
 
     def finish(self) -> Done:
-        """What else it says until it ends."""
+        """The rest of its output, until it ends."""
         out, err = self.process.communicate(timeout=PATIENCE_SECONDS)
         return Done(self.process.returncode, (self._unread + out).decode(), err.decode())
 
@@ -96,7 +96,7 @@ class LiveCli:
 
 
 class TerminalCli:
-    """On a terminal of its own, `columns` wide; both its streams are seen there."""
+    """A command on its own terminal, `columns` wide, which shows both of its streams."""
 
     def __init__(self, *arguments: str, columns: int = 100, lines: int = 24, **env: str) -> None:
         self._master, slave = pty.openpty()
@@ -113,10 +113,10 @@ class TerminalCli:
         self.seen = ""
 
     def until(self, *texts: str) -> str:
-        """All that has been seen, once every one of `texts` has."""
+        """Wait until all `texts` have appeared, and return everything so far."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not all(text in self.seen for text in texts):
-            assert self._read(deadline), f"it ended without that: {self.seen!r}"
+            assert self._read(deadline), f"it ended before: {self.seen!r}"
         return self.seen
 
     def rest(self) -> str:
@@ -132,10 +132,10 @@ class TerminalCli:
 
     def _read(self, deadline: float) -> bool:
         left = max(0.0, deadline - time.monotonic())
-        assert select.select([self._master], [], [], left)[0], f"it showed nothing more: {self.seen!r}"
+        assert select.select([self._master], [], [], left)[0], f"no more output: {self.seen!r}"
         try:
             part = os.read(self._master, 65_536)
-        except OSError:  # what Linux says at the end
+        except OSError:  # what Linux reports at the end
             return False
         self.seen += part.decode().replace("\r\n", "\n")
         return bool(part)

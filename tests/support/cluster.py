@@ -1,4 +1,4 @@
-"""Two real PostgreSQL servers: a primary, and a standby that has to have everything before it is answered."""
+"""Two real PostgreSQL servers: a primary and a synchronous standby."""
 
 import os
 import shutil
@@ -21,15 +21,15 @@ SETTINGS = {
     "listen_addresses": "127.0.0.1",
     "unix_socket_directories": "",
     "synchronous_commit": "on",
-    "fsync": "off",  # processes are killed here, and machines are not: what they have written is there
-    "dynamic_shared_memory_type": "mmap",  # in the folder, which is removed: nobody else tidies up after the killed
+    "fsync": "off",  # tests kill processes, not machines, so what was written survives
+    "dynamic_shared_memory_type": "mmap",  # in the folder, which is removed: killed servers do not clean up
     "wal_retrieve_retry_interval": "50ms",
     "max_connections": "100",
 }
 
 
 class Node:
-    """One server, with data and a port of its own."""
+    """One server, with its own data and port."""
 
     def __init__(self, data: Path) -> None:
         self.data = data
@@ -48,7 +48,7 @@ class Node:
             raise AssertionError(f"the server did not start: {self._log.read_text()}") from None
 
     def kill(self) -> None:
-        """All of its processes at once, as if it were the machine."""
+        """Kill all of its processes at once, as if the machine failed."""
         if self._process is None:
             return
         with self._stopped() as pids:
@@ -57,13 +57,13 @@ class Node:
         self._process.wait(PATIENCE_SECONDS)
         until(lambda: not any(map(is_alive, pids)))
         self._process = None
-        # Otherwise a few bytes stay with the machine for good.
+        # Otherwise a few bytes of shared memory leak.
         shared_memory = (self.data / "postmaster.pid").read_text().splitlines()[6].split()[1]
         subprocess.run(["ipcrm", "-m", shared_memory], check=True)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """While the block runs, none of its processes does anything."""
+        """Stop all of its processes during the block."""
         with self._stopped() as pids:
             for pid in pids:
                 os.kill(pid, signal.SIGSTOP)
@@ -83,16 +83,16 @@ class Node:
         return self._process is not None
 
     def has_waiting_commit(self) -> bool:
-        """Whether a transaction is on this disk, and waits to be on the standby's."""
+        """Whether a transaction is on this disk and waits for the standby."""
         return bool(self.ask("SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'"))
 
     def send_nothing(self) -> None:
-        """From now on the standby gets nothing, as long as this server lives."""
+        """Send nothing more to the standby while this server lives."""
         ((pid,),) = self.ask("SELECT pid FROM pg_stat_replication")
         os.kill(pid, signal.SIGSTOP)
 
     def copy_to(self, other: "Node") -> None:
-        """`other` is going to be a standby of this one."""
+        """Make `other` a copy, to become a standby of this one."""
         shutil.rmtree(other.data, ignore_errors=True)
         programs().run("pg_basebackup", "-D", other.data, "-d", self._url, "-R", "-Xstream", "-cfast", "--no-sync")
 
@@ -112,7 +112,7 @@ class Node:
 
     @contextmanager
     def _stopped(self) -> Iterator[list[int]]:
-        """Its processes. The one that starts all others is stopped first, so that none is missed."""
+        """Stop and return its processes. The parent is stopped first, so that none is missed."""
         assert self._process is not None
         postmaster = self._process.pid
         os.kill(postmaster, signal.SIGSTOP)
@@ -120,10 +120,10 @@ class Node:
 
 
 class Cluster:
-    """The primary waits for the standby before it answers a COMMIT. All is gone when the block ends."""
+    """The primary waits for the standby at each COMMIT. Both are removed when the block ends."""
 
     def __init__(self) -> None:
-        # Not pytest's folder: as root the servers run as another user, and every folder above theirs is opened to it.
+        # Not pytest's folder: for root, the servers run as another user, which cannot enter it.
         self._folder = Path(tempfile.mkdtemp(prefix="octostore-cluster-"))
         os.chown(self._folder, *programs().owner)
         self.primary, self.standby = Node(self._folder / "one"), Node(self._folder / "two")
@@ -142,30 +142,29 @@ class Cluster:
         shutil.rmtree(self._folder)
 
     def url(self, schema: str) -> str:
-        """It names both, now the primary first, and leads to the one that can be written to."""
+        """Names both, the current primary first, and leads to the one that accepts writes."""
         hosts = ",".join(f"127.0.0.1:{node.port}" for node in (self.primary, self.standby))
         return f"postgresql://postgres@{hosts}/postgres?target_session_attrs=read-write&schema={schema}"
 
     def heal(self) -> None:
-        """A primary and a standby, whatever has happened."""
+        """Restore a primary and a standby, whatever has happened."""
         if not self.primary.is_running:
             self.promote()
         if not self.standby.is_running:
             self.attach()
 
     def promote(self) -> None:
-        """The standby takes over from a primary that is dead. It has nobody to wait for."""
+        """Make the standby the primary, after the primary died. It has no standby to wait for."""
         self.primary, self.standby = self.standby, self.primary
         self.primary.ask("SELECT pg_promote()")
 
     def attach(self) -> None:
-        """A dead server becomes the standby. From now on, nothing is answered that it does not have."""
+        """Make a dead server the standby. Every later COMMIT waits for it."""
         self.primary.copy_to(self.standby)
         self.standby.start()
         self.primary.ask("ALTER SYSTEM SET synchronous_standby_names = '*'")
         self.primary.ask("SELECT pg_reload_conf()")
         until(lambda: self.primary.ask("SELECT sync_state FROM pg_stat_replication") == [("sync",)])
-        # The setting is made known to all by the process that writes checkpoints; then this commit waits, and after
-        # it everything before it is there, too.
+        # Once the checkpointer has applied the setting, this commit waits for the standby, which then has everything.
         self.primary.ask("CHECKPOINT")
         self.primary.ask("SELECT pg_logical_emit_message(true, '', '')")

@@ -1,6 +1,6 @@
-"""Random commands that are likely to meet each other: few names, and leases that a test fills in from those given out.
+"""Random commands that are likely to collide: few names, and leases that a test replaces with real ones.
 
-A lease is drawn as `#0` (the newest one known), `#1` and so on: what is drawn must not depend on what happened.
+A lease is drawn as `#0` (the newest one known), `#1`, `#2`: what is drawn must not depend on earlier replies.
 """
 
 from typing import Any, get_args
@@ -87,7 +87,7 @@ def releases() -> st.SearchStrategy[AnyCommand]:
 
 
 def undos() -> st.SearchStrategy[AnyCommand]:
-    """Of a lease, as of a job or of a session: which of the two it is makes a difference."""
+    """Undo a lease, as a job's or as a session's: the rules differ."""
     return st.builds(c.Undo, lease_id=LEASES, job_id=JOBS) | st.builds(c.Undo, lease_id=LEASES, session_id=SESSIONS)
 
 

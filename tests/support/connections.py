@@ -1,4 +1,4 @@
-"""Connections to a server as few clients open them: raw ones, and those on which events keep coming."""
+"""Unusual connections to a server: raw sockets and event streams."""
 
 import http.client
 import json
@@ -22,14 +22,14 @@ class Response(NamedTuple):
 
     @classmethod
     def read_from(cls, answer: http.client.HTTPResponse) -> "Response":
-        """A stream's has no body here: that would not end."""
+        """Read the body, except a stream's, which would not end."""
         headers = {name.lower(): value for name, value in answer.getheaders()}
         is_stream = headers.get("content-type", "").startswith("text/event-stream")
         return cls(answer.status, headers, b"" if is_stream else answer.read())
 
 
 class Connection:
-    """A socket on which tests say what they like."""
+    """A socket on which tests can send anything."""
 
     def __init__(self, port: int, *, receive_buffer: int | None = None) -> None:
         self.socket = socket.socket()
@@ -46,7 +46,7 @@ class Connection:
         self.socket.sendall(content)
 
     def request(self, method: str, path: str, body: Any = None, *, token: str, headers: str = "") -> None:
-        """Send one, and do not wait for its answer."""
+        """Send a request, and do not wait for the response."""
         content = b"" if body is None else json.dumps(body).encode()
         head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n{headers}"
         self.send(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
@@ -60,14 +60,14 @@ class Connection:
             answer.close()
 
     def get_all(self, path: str, tokens: Sequence[str]) -> list[Response]:
-        """All asked at once, so that the server is as fast as it can be; nothing can be asked after that."""
+        """Send all requests at once, for the highest load. The connection cannot be used afterwards."""
         heads = [f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n" for token in tokens]
         self.send(("\r\n".join(heads) + "Connection: close\r\n\r\n").encode())
-        told = _Told(self.everything())
-        return [told.next_response() for _ in tokens]
+        received = _Received(self.everything())
+        return [received.next_response() for _ in tokens]
 
     def everything(self) -> bytes:
-        """All that comes until the other side ends it, however it does."""
+        """Everything until the other side closes or resets the connection."""
         content = b""
         try:
             while part := self.socket.recv(1 << 20):
@@ -77,7 +77,7 @@ class Connection:
         return content
 
     def is_ended(self) -> bool:
-        """Whether the other side closes it now, with nothing more to say."""
+        """Whether the other side closes it without sending more."""
         return self.everything() == b""
 
     def close(self) -> None:
@@ -92,8 +92,8 @@ class Connection:
         self.close()
 
 
-class _Told(BytesIO):
-    """What came on a connection, in place of its socket."""
+class _Received(BytesIO):
+    """What was received on a connection, in place of its socket."""
 
     def next_response(self) -> Response:
         answer = http.client.HTTPResponse(self)  # type: ignore[arg-type]
@@ -104,7 +104,7 @@ class _Told(BytesIO):
         return self
 
     def close(self) -> None:
-        """Each response does that, and the next one begins behind it."""
+        """Ignored: each response closes it, and the next one follows."""
 
 
 class Frame(NamedTuple):
@@ -114,7 +114,7 @@ class Frame(NamedTuple):
 
 
 class Stream:
-    """Server-sent events: the frames that have data. Comments have none."""
+    """Server-sent events: the frames with data, without comments."""
 
     def __init__(self, port: int, path: str, headers: dict[str, str]) -> None:
         self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)
@@ -142,7 +142,7 @@ class Stream:
         return [self.next() for _ in range(count)]
 
     def rest(self) -> list[Frame]:
-        """Everything until the server ends it."""
+        """Everything until the server closes it."""
         return list(self)
 
     def close(self) -> None:

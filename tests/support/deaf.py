@@ -1,4 +1,4 @@
-"""`octostore` that takes long to claim and meanwhile swallows every exception, as C code that calls Python may."""
+"""`octostore` whose claims are slow and swallow every exception, as C code that calls Python may."""
 
 import sys
 import time

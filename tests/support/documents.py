@@ -1,4 +1,4 @@
-"""What a document tells its readers to do, and a machine to do it on."""
+"""Follow the instructions of a document on a clean machine."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from tests.support.processes import PATIENCE_SECONDS
 from tests.support.starting import start
 
 SERVER_URLS = ("http://127.0.0.1:3000", "https://locks.example.org")
-"""Where the server of the documents is."""
+"""The address of the server in the documents."""
 _BREAK = "-- the next block --"
 NUMBER = r"\d+(?:\.\d+)?"
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -27,7 +27,7 @@ class Block(NamedTuple):
 
 
 def blocks_of(path: Path, kind: str | None = None, *, under: str | None = None) -> list[Block]:
-    """Those of one kind, those under one heading, or all."""
+    """The blocks of one kind, under one heading, or all."""
     text = path.read_text(encoding="utf-8")
     if under is not None:
         (text,) = [part for part in text.split("\n## ") if part.startswith(f"{under}\n")]
@@ -36,7 +36,7 @@ def blocks_of(path: Path, kind: str | None = None, *, under: str | None = None) 
 
 
 def replaced(text: str, replacements: Mapping[str, object]) -> str:
-    """With what is elsewhere here than in the document. Each of them has to be in it."""
+    """Replace what differs from the document here. Each of these must occur in it."""
     for old, new in replacements.items():
         assert old in text, f"{old} is not in: {text}"
         text = text.replace(old, str(new))
@@ -44,7 +44,7 @@ def replaced(text: str, replacements: Mapping[str, object]) -> str:
 
 
 def check_printed(expected: str, printed: str) -> None:
-    """As in the document, where `…` is anything, alone on a line any lines, and a number is any number."""
+    """Compare with the document, in which `…` matches anything (any lines if alone) and a number any number."""
     lines = expected.splitlines(keepends=True)
     pattern = "".join("(?:.*\n)*?" if line == "…\n" else _pattern_of(line) for line in lines)
     assert re.fullmatch(pattern, printed), f"expected:\n{expected}\nprinted:\n{printed}"
@@ -56,7 +56,7 @@ def _pattern_of(line: str) -> str:
 
 
 class Process:
-    """One that a reader, or a machine of theirs, has started; in a session of its own."""
+    """A process that a reader starts, in its own session."""
 
     def __init__(self, command: Sequence[str], folder: Path, env: Mapping[str, str]) -> None:
         self._process = start(
@@ -76,7 +76,7 @@ class Process:
         return self._process.poll() is not None
 
     def send(self, number: signal.Signals) -> None:
-        """To this process alone."""
+        """Send a signal to this process only."""
         self._process.send_signal(number)
 
     def send_to_group(self, number: signal.Signals) -> None:
@@ -84,22 +84,22 @@ class Process:
             os.killpg(self._process.pid, number)
 
     def hear(self, text: str) -> None:
-        """Wait until it has printed a line with this in it."""
+        """Wait until it has printed a line that contains the text."""
         assert self._process.stdout is not None
         line = ""
         while text not in line:
             line = self._process.stdout.readline()
-            assert line, f"it has ended without a word of {text!r}: {self._heard}"
+            assert line, f"it ended without printing {text!r}: {self._heard}"
             self._heard += line
 
     def end(self) -> tuple[int, str]:
-        """Its exit code, and everything that it has printed."""
+        """Return its exit code and everything it printed."""
         printed, _ = self._process.communicate(timeout=PATIENCE_SECONDS)
         return self._process.returncode, self._heard + printed
 
 
 class Machine:
-    """A folder with `octostore` and `python3` on its PATH, without anything of whoever runs the tests."""
+    """A folder with `octostore` and `python3` on its PATH, without the environment of the tests."""
 
     def __init__(self, folder: Path, **variables: object) -> None:
         self.folder = folder
@@ -122,13 +122,13 @@ class Machine:
         return path
 
     def do(self, typed: str, code: int = 0) -> str:
-        """What it prints, typed into a shell that stops at the first failure; it has to end with this code."""
+        """Run the text in a shell that stops at the first failure, check the exit code, and return the output."""
         ended, printed = self.start(["bash", "-euo", "pipefail", "-c", typed]).end()
         assert ended == code, printed
         return printed
 
     def secret(self, name: str, text: str) -> Path:
-        """A file that only its owner can read."""
+        """Write a file that only its owner can read."""
         path = self.folder / name
         path.touch(mode=0o600)
         path.write_text(text + "\n", encoding="utf-8")
@@ -140,7 +140,7 @@ class Machine:
         return process
 
     def start_bare(self, command: Sequence[str], env: Mapping[str, str]) -> Process:
-        """With no other environment than this one."""
+        """Start it with exactly this environment."""
         process = Process(command, self.folder, env)
         self._started.append(process)
         return process
@@ -158,7 +158,7 @@ class Machine:
 
 
 def follow(blocks: Sequence[Block], machine: Machine) -> None:
-    """Type what is in those of `sh`, into one shell. `text` behind one is what it prints."""
+    """Run the `sh` blocks in one shell. A `text` block after one is its expected output."""
     script = f'printf "%s\\n" "{_BREAK}"\n'.join(block.text for block in blocks if block.kind == "sh")
     for url in SERVER_URLS:
         script = script.replace(url, machine.env.get("SERVER", url))

@@ -1,4 +1,4 @@
-"""The embedded store with time in the test's hands, and what is below its interface."""
+"""The embedded store with a clock that the test controls, and access to its internals."""
 
 import sys
 import threading
@@ -34,7 +34,7 @@ def backend_of(store: octostore.OctoStore) -> SqliteBackend:
 
 
 def writer_of(backend: Backend) -> apsw.Connection:
-    """The connection that it writes with, which it opens for its first transaction."""
+    """The connection it writes with, which it opens at its first transaction."""
     assert isinstance(backend, SqliteBackend)
     with backend.writing(Needs()):
         pass
@@ -43,7 +43,7 @@ def writer_of(backend: Backend) -> apsw.Connection:
 
 
 def waiting_threads() -> int:
-    """How many threads of this process have asked in vain, and now wait to be woken."""
+    """The number of threads of this process that wait to be woken."""
     return sum(map(_waits_to_be_woken, sys._current_frames().values()))
 
 

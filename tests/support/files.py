@@ -17,7 +17,7 @@ def url(path: Path) -> str:
 
 
 def make_empty(path: Path) -> None:
-    """What `make` makes, in a fiftieth of the time. All of these have the same id and key."""
+    """The same as `make`, 50 times as fast. All of these stores have the same id and key."""
     path.touch(0o600)
     path.write_bytes(_empty())
 
@@ -37,7 +37,7 @@ def fault(call: Callable[[], object]) -> octostore.Unreachable:
 
 
 def claim_and_die(path: Path, *jobs: str) -> None:
-    """A process claims these, and is killed: what it wrote last is in its write-ahead log."""
+    """Claim these in a process that is then killed: its last writes are in the write-ahead log."""
     with Worker("puppet", path) as worker:
         assert worker.hear() == "ready"
         for job in jobs:

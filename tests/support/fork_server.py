@@ -1,9 +1,9 @@
-"""A process that has imported everything, once, and becomes what it is asked for: in a child, which starts at once.
+"""A process that has imported everything once, and forks children that run commands without starting Python again.
 
     python -m tests.support.fork_server DESCRIPTOR
 
-The descriptor is a socket. Each order on it names a command and brings its three standard streams; the answer is the
-process that carries it out. `tests/support/starting.py` is the other side.
+The descriptor is a socket. Each order contains a command and its three standard streams; the reply is the id of the
+process that runs it. `tests/support/starting.py` is the other side.
 """
 
 import atexit
@@ -36,13 +36,13 @@ class Order(NamedTuple):
     folder: str | None
     user: int | None
     has_session: bool
-    """Of its own."""
+    """Whether it gets its own session."""
     is_forked: bool
-    """Whether its module is run in this Python, and not in a new one."""
+    """Whether its module runs in the forked Python, not in a new one."""
 
 
 def serve(line: socket.socket) -> Order | None:
-    """In a child, what it is to be; None at the end."""
+    """Return the order in each child, and None in the server at the end."""
     parent = os.getppid()
     while True:
         head, streams, _, _ = socket.recv_fds(line, NUMBER_BYTES, len(STREAMS))
@@ -63,27 +63,27 @@ def serve(line: socket.socket) -> Order | None:
 
 
 def fork_orphan() -> int:
-    """0 in the new process, which by then has been given to the nearest ancestor that adopts orphans."""
-    told, tell = os.pipe()
+    """Return 0 in the new process, once the nearest ancestor that adopts orphans is its parent."""
+    pid_out, pid_in = os.pipe()
     ready, not_yet = os.pipe()
     between = os.fork()
     if between == 0:
         pid = os.fork()
         if pid == 0:
             os.close(not_yet)
-            os.read(ready, 1)  # nothing comes; it ends when the others have closed it
+            os.read(ready, 1)  # returns when the others have closed it
             return 0
-        os.write(tell, pid.to_bytes(NUMBER_BYTES, "big"))
+        os.write(pid_in, pid.to_bytes(NUMBER_BYTES, "big"))
         os._exit(0)
     os.waitpid(between, 0)
-    pid = int.from_bytes(os.read(told, NUMBER_BYTES), "big")
-    for descriptor in (told, tell, ready, not_yet):
+    pid = int.from_bytes(os.read(pid_out, NUMBER_BYTES), "big")
+    for descriptor in (pid_out, pid_in, ready, not_yet):
         os.close(descriptor)
     return pid
 
 
 def _take(streams: list[int]) -> None:
-    """As a new process has them, and no other descriptor. What stands for a closed one is closed, too."""
+    """Make them the standard streams, and close all other descriptors."""
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
     os.closerange(len(streams), os.sysconf("SC_OPEN_MAX"))
@@ -97,7 +97,7 @@ def become(order: Order) -> None:
     if order.user is not None:
         parent = os.getppid()
         os.setreuid(order.user, order.user)
-        prctl.die_with(parent)  # which Linux forgets when the user changes
+        prctl.die_with(parent)  # Linux resets this when the user changes
     if order.is_forked:
         _run(order)
     else:
@@ -105,7 +105,7 @@ def become(order: Order) -> None:
 
 
 def _execute(order: Order) -> None:
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these
         signal.signal(number, signal.SIG_DFL)
     try:
         os.execvpe(order.command[0], order.command, order.env)
@@ -115,7 +115,7 @@ def _execute(order: Order) -> None:
 
 
 def _run(order: Order) -> None:
-    """`python -m module ...`."""
+    """Run `python -m module ...` in this process."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.clear()
     os.environ.update(order.env)
@@ -135,7 +135,7 @@ def _run(order: Order) -> None:
 
 
 def _leave(code: object) -> None:
-    """As Python does, but for taking itself apart, which takes longer than most programs. What is unusual, it does."""
+    """Exit like Python, but without its teardown, which takes longer than most programs. Unusual codes return."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     with suppress(OSError, ValueError):
@@ -146,7 +146,7 @@ def _leave(code: object) -> None:
 
 
 def _opened(number: int, old: TextIO) -> TextIO:
-    """As Python opens them."""
+    """Open a stream as Python does."""
     binary = open(number, f"{old.mode}b", closefd=False)  # noqa: SIM115  # until the end
     is_by_line = number == STREAMS.index("stderr") or binary.isatty()
     newline = "\n" if number else None
@@ -159,7 +159,7 @@ def main() -> None:
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
-        # As it is until a Python has started; a shell in the background and `nohup` have them ignored.
+        # The default when Python starts; background shells and `nohup` ignore them.
         signal.signal(number, signal.SIG_DFL)
     gc.collect()
     gc.freeze()

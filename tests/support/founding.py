@@ -1,4 +1,4 @@
-"""Which calls make a store where there is none, and which do not."""
+"""Which calls create a missing store, and which do not."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""`octostore`, less patient with a server that does not answer."""
+"""`octostore` with short timeouts for a server that does not respond."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""`octostore` on a machine that is so busy that naps end a quarter of a second late."""
+"""`octostore` on a machine so busy that timers are a quarter of a second late."""
 
 import sys
 import time

@@ -1,4 +1,4 @@
-"""The live page in a tab of the tests' browser, in the words of who looks at it."""
+"""The live page in a browser tab, as its users see it."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from playwright.sync_api import Locator, Page, expect
 
-from tests.support.chromium import Chromium, no_complaints
+from tests.support.chromium import Chromium, no_console_errors
 from tests.support.processes import PATIENCE_SECONDS
 
 expect.set_options(timeout=PATIENCE_SECONDS * 1_000)
@@ -16,7 +16,7 @@ VIEWS = ("now", "workers", "queues", "takeovers", "dead", "log", "tokens", "heal
 
 
 class LivePage:
-    """`url` is where the page is, without a slash at its end."""
+    """`url` is the page's address, without a trailing slash."""
 
     def __init__(self, tab: Page, url: str) -> None:
         self.tab = tab
@@ -24,12 +24,12 @@ class LivePage:
         self.url = url
 
     def open(self, **state: str) -> Self:
-        """The address of a view: without a `view`, it is what is going on now."""
+        """Load a view; without `view`, what is happening now."""
         self.tab.goto(f"{self.url}/?{urlencode(state)}" if state else f"{self.url}/")
         return self
 
     def visit(self, **state: str) -> Self:
-        """The same, as by a link on the page: nothing is loaded but what the view shows."""
+        """Go to a view as a link on the page does, without loading the page again."""
         self.tab.evaluate(
             """(to) => {
               history.pushState(null, "", to);
@@ -40,17 +40,17 @@ class LivePage:
         return self
 
     def remember(self) -> Self:
-        """Whatever happens from now on happens in the document that is there: see `is_the_same`."""
+        """Mark the current document, for `is_the_same`."""
         self.tab.evaluate("globalThis.isRemembered = true")
         return self
 
     @property
     def is_the_same(self) -> bool:
-        """Whether nothing has been loaded again since."""
+        """Whether the page has not been loaded again since `remember`."""
         return bool(self.tab.evaluate("globalThis.isRemembered === true"))
 
     def get_in(self, token: str) -> Self:
-        """As by the form, without drawing it."""
+        """Log in without the form."""
         body = {"token": token}
         answer = self.context.request.post(f"{self.url}/ui/login", data=body, headers={"Origin": self.origin})
         assert answer.status == 204, answer.text()
@@ -74,7 +74,7 @@ class LivePage:
 
     @property
     def state(self) -> Locator:
-        """Of the connection, in the page's head."""
+        """The state of the connection, in the page's header."""
         return self.tab.locator("header .state")
 
     @property
@@ -95,7 +95,7 @@ class LivePage:
         return self
 
     def row(self, job_id: str) -> Locator:
-        """Of the picture, or of a table."""
+        """A row of the picture or of a table."""
         link = self.tab.locator("[data-row]").filter(has_text=re.compile(f"^{re.escape(job_id)}$"))
         return self.main.locator("li.row, tr").filter(has=link)
 
@@ -106,13 +106,13 @@ class LivePage:
         self.tab.get_by_role("search").get_by_label(label).select_option(label=value)
 
     def go(self, view: str) -> Self:
-        """By the menu."""
+        """Go there by the menu."""
         self.tab.get_by_role("navigation", name="Views").get_by_role("link", name=view, exact=True).click()
         expect(self.heading).to_have_text(view)
         return self
 
     def act(self, button: str, reason: str, confirm: str | None = None) -> None:
-        """Press a button, say why, and confirm."""
+        """Press a button, type a reason, and confirm."""
         self.main.get_by_role("button", name=button, exact=True).click()
         self.dialog.get_by_label("Reason").fill(reason)
         self.dialog.get_by_role("button", name=confirm or button, exact=True).click()
@@ -128,13 +128,13 @@ def live_page(
     is_own: bool = False,
     **options: Any,
 ) -> Iterator[LivePage]:
-    """Logged in if there is a token. `expected` is what its console may say.
+    """Logged in if there is a token. `expected` are the errors that its console may show.
 
-    `is_own` is for a test that does something to its tab that cannot be undone, or needs two of them.
+    `is_own` is for a test that changes its tab for good, or needs two tabs.
     """
     with (
         chromium.own_tab(**options) if is_own or options else chromium.tab() as tab,
-        no_complaints(tab, *expected),
+        no_console_errors(tab, *expected),
     ):
         page = LivePage(tab, url)
         yield page if token is None else page.get_in(token)

@@ -1,4 +1,4 @@
-"""Leases that are lost by the dozen, on a machine that may be busy, and what their owners wrote until then."""
+"""Lose leases by the dozen, possibly on a busy machine, and see what their owners wrote until then."""
 
 import os
 import signal
@@ -22,12 +22,12 @@ LOAD_PER_CORE = 8
 BUSY = "while :; do :; done"
 WAYS = ("the server is stopped", "the store is away", "owners are paused", "guardians are paused")
 UNPRIVILEGED = ("setpriv", "--bounding-set", "-sys_nice", "--inh-caps", "-sys_nice", "--")
-"""Root without the right to get its turn before others: as the processes of users."""
+"""Run as root, but without the right to raise priorities, like a user's processes."""
 
 
 @contextmanager
 def busy_machine() -> Iterator[None]:
-    """As many processes as would keep eight times its cores busy."""
+    """Run eight busy processes per core."""
     with ExitStack() as stack:
         for _ in range((os.cpu_count() or 1) * LOAD_PER_CORE):
             process = start(["sh", "-c", BUSY])
@@ -37,7 +37,7 @@ def busy_machine() -> Iterator[None]:
 
 
 class Lost(NamedTuple):
-    """A claim that expired, and by how many seconds its last write was earlier."""
+    """A claim that expired, and the seconds between its owner's last write and the expiry."""
 
     how: str
     job_id: str
@@ -45,7 +45,7 @@ class Lost(NamedTuple):
 
 
 class Owners:
-    """Jobs of a server's, owned in all the ways there are, over and over again: by `run`, `work` and `hold`."""
+    """Jobs on a server, claimed again and again by `run`, `work` and `hold`."""
 
     def __init__(self, served: Served, folder: Path, *, each: int, ttl: float, prefix: Sequence[str] = ()) -> None:
         folder.mkdir()
@@ -60,7 +60,7 @@ class Owners:
         self._running: dict[str, Running] = {}
 
     def lose_all(self, how: str) -> None:
-        """Their leases, in one of the `WAYS`, which lasts until they are lost."""
+        """Lose all leases in one of the `WAYS`."""
         with library.connect(self._served.server.url, token=self._served.server.token) as store:
             for number in range(self._each):
                 store.enqueue("write", job_id=f"work-{len(self._rounds)}-{number}", max_attempts=1)
@@ -78,7 +78,7 @@ class Owners:
                 self._pause([self._served.server.process.pid, *guardians])
 
     def lost(self) -> list[Lost]:
-        """Every claim that expired and whose owner has written, by the store's own account."""
+        """Every expired claim in the log whose owner wrote something."""
         with library.connect(self._served.server.url, token=self._served.server.token) as store:
             expired = [event for event in store.events() if event.type == "expired"]
         return [
@@ -92,11 +92,11 @@ class Owners:
         return next((how for began, how in reversed(self._rounds) if began < ended_at), "by itself")
 
     def _all_write(self) -> None:
-        """Wait until each job has an owner that does."""
+        """Wait until each job has an owner that writes."""
         until(lambda: self._start() and len(self._writing()) == 3 * self._each, PATIENCE_SECONDS)
 
     def _start(self) -> bool:
-        """Whatever has ended, again."""
+        """Start whatever is not running."""
         jobs = [f"run-{number}" for number in range(self._each)]
         for job in jobs:
             self._keep_running(job, *SCRIPT, "run", job, "--wait", "20", *self._terms, *self._writer)
@@ -116,7 +116,7 @@ class Owners:
         return {file.stem for file in self._folder.iterdir() if now - file.stat().st_mtime < self._ttl / 10}
 
     def _holders(self) -> list[int]:
-        """Of claims for commands. A program that is paused cannot know in time, so `hold` is left alone."""
+        """The owners of commands. Not `hold`: a paused program cannot stop in time."""
         return [running.pid for name, running in self._running.items() if name != "hold"]
 
     def _lock_file(self) -> None:
@@ -135,10 +135,10 @@ class Owners:
                 os.kill(pid, signal.SIGCONT)
 
     def _outlast(self) -> None:
-        """Longer than any lease can last."""
+        """Wait longer than any lease can last."""
         time.sleep(self._ttl + 0.5)
 
 
 def _last_write(file: Path) -> float:
-    """As the system knows it, or the writer: a process may be killed in the middle of a write."""
+    """From the file system or from the writer, because a process may be killed during a write."""
     return max([file.stat().st_mtime, *(float(line) for line in file.read_text().split()[-1:])])

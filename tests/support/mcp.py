@@ -1,6 +1,6 @@
-"""`octostore mcp` in a process of its own, started and talked to by the official SDK.
+"""`octostore mcp` in its own process, started and used by the official SDK.
 
-That is imported when it is used: it takes long, and most processes that run tests do not.
+The SDK is imported on first use, because that is slow and most test processes do not need it.
 """
 
 import asyncio
@@ -25,32 +25,32 @@ if TYPE_CHECKING:
     from mcp.shared.dispatcher import ProgressFnT
 
 Mode: TypeAlias = Literal["auto", "legacy"]
-"""Which of the protocol's two ways to begin."""
+"""Which of the protocol's two handshakes to use."""
 
 
 class Answer(NamedTuple):
     is_error: bool
     document: Any
     text: str
-    """The document, as it was sent."""
+    """The document, as sent."""
     more: list[str]
-    """What else was said, behind the document."""
+    """Text after the document."""
 
     @property
     def next(self) -> str:
-        """What to do, in words."""
+        """What to do next."""
         advice: str = self.document.get("details" if self.is_error else "next", "")
         return advice
 
     @property
     def status(self) -> str:
-        """The stable word for what it is."""
+        """The `status` or error code."""
         word: str = self.document.get("code") or self.document.get("status")
         return word
 
 
 class Agent:
-    """One that has started its server; it hangs up when the block ends."""
+    """An agent that starts its server, and disconnects when the block ends."""
 
     _starting = asyncio.Lock()
     pid: int
@@ -67,7 +67,7 @@ class Agent:
     ) -> None:
         self.name = name
         self.said: list[str] = []
-        """Everything that the server has sent."""
+        """Everything the server has sent."""
         self._loop = loop
         self._mode = mode
         self._folder = folder
@@ -79,7 +79,7 @@ class Agent:
         self._living = loop.start(self._live())
 
     async def _live(self) -> None:
-        """In one task from beginning to end, as the SDK wants it."""
+        """Run in one task from beginning to end, as the SDK requires."""
         try:
             async with AsyncExitStack() as at_end:
                 self._ready.set_result(await self._connect(at_end))
@@ -107,7 +107,7 @@ class Agent:
 
     @property
     def client(self) -> "Client":
-        return self._ready.result(4 * PATIENCE_SECONDS)  # importing the SDK takes long on a busy machine
+        return self._ready.result(4 * PATIENCE_SECONDS)  # importing the SDK is slow on a busy machine
 
     @property
     def stderr(self) -> str:
@@ -117,7 +117,7 @@ class Agent:
         return self.start(tool, **arguments).result(PATIENCE_SECONDS)
 
     def start(self, tool: str, on_progress: "ProgressFnT | None" = None, **arguments: Any) -> "Future[Answer]":
-        """To be waited for, or cancelled."""
+        """Start it; the caller waits or cancels."""
         return self._loop.start(self._call(self.client, tool, arguments, on_progress))
 
     def tools(self) -> "list[Tool]":
@@ -133,7 +133,7 @@ class Agent:
         until(lambda: not Path(f"/proc/{self.pid}").exists())
 
     def leave(self) -> None:
-        """Hang up, and wait for the server to end."""
+        """Disconnect, and wait for the server to end."""
         self._loop.soon(self._gone.set)
         self._living.result(PATIENCE_SECONDS)
 
@@ -143,7 +143,7 @@ class Agent:
         result = await client.call_tool(tool, arguments, progress_callback=on_progress)
         self.said.append(result.model_dump_json())
         texts = [part.text for part in result.content if part.type == "text"]
-        assert result.structured_content is None, "some clients would show the model nothing else"
+        assert result.structured_content is None, "some clients show the model only this"
         return Answer(result.is_error, json.loads(texts[0]), texts[0], texts[1:])
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""An agent that talks to `/mcp` of a server with the official SDK."""
+"""An agent that uses a server's `/mcp` with the official SDK."""
 
 import asyncio
 from concurrent.futures import Future
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class HttpAgent(Agent):
-    """It hangs up when the block ends."""
+    """Disconnects when the block ends."""
 
     def __init__(self, loop: Loop, server: ServerProcess, token: str, mode: Mode = "auto") -> None:
         self.said = []
@@ -39,7 +39,7 @@ class HttpAgent(Agent):
 
 
 def message(method: str, request_id: int | str | None = 1, **params: Any) -> dict[str, Any]:
-    """As clients of the versions with a handshake send it."""
+    """A message as sent by clients of protocol versions with a handshake."""
     return {
         "jsonrpc": "2.0",
         "method": method,

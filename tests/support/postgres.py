@@ -1,4 +1,4 @@
-"""A real PostgreSQL for the tests: one for each process of the run, started when first needed, gone at its end."""
+"""A real PostgreSQL for the tests: one per test process, started when first needed and stopped at the end."""
 
 import atexit
 import os
@@ -24,7 +24,7 @@ _numbers = count(1)
 _emptied: list[str] = []
 _EMPTY = sql.SQL("""
     DO $$ DECLARE name text; BEGIN
-        PERFORM set_config('session_replication_role', 'replica', true);  -- or a trigger would protect the log
+        PERFORM set_config('session_replication_role', 'replica', true);  -- a trigger protects the log otherwise
         FOR name IN
             SELECT format('%I.%I', schemaname, tablename) FROM pg_tables
             WHERE schemaname = {} AND tablename NOT IN ('counters', 'migrations', 'store_key')
@@ -42,12 +42,12 @@ def postgres_url(version: int = NEWEST) -> str:
 
 @cache
 def _started(version: int) -> str:
-    # Not pytest's folder: as root the server runs as another user, who could not get there.
+    # Not pytest's folder: for root, the server runs as another user, which cannot enter it.
     folder = Path(tempfile.mkdtemp(prefix="octostore-pg-"))
     os.chown(folder, *programs(version).owner)
     data = folder / "data"
     programs(version).init(data)
-    # It may be killed, and then its disk is still there.
+    # No fsync: tests kill the server, not the machine.
     options = ("-c", "listen_addresses=", "-k", folder, "-c", "fsync=off")
     with (folder / "log").open("wb") as log:
         server = programs(version).start("postgres", "-D", data, *options, stdout=log, stderr=log, cwd=folder)
@@ -72,12 +72,12 @@ def _end(server: "Popen[bytes]", folder: Path) -> None:
 
 
 def new_schema(version: int = NEWEST) -> str:
-    """The URL of a store of one's own, in the same database."""
+    """The URL of a new store in the same database, not created yet."""
     return f"{postgres_url(version)}&{urlencode({'schema': f'octostore_{next(_numbers)}'})}"
 
 
 def made(url: str) -> str:
-    """The same, of a store that is there."""
+    """Create the store at this URL, and return the URL."""
     store = open_store(url)
     store.create()
     store.close()
@@ -85,12 +85,12 @@ def made(url: str) -> str:
 
 
 def empty_store() -> str:
-    """The URL of a store that nobody has written to, or that was given back: to make one takes ten times as long."""
+    """The URL of an empty store, recycled if possible: creating one takes ten times as long."""
     return _emptied.pop() if _emptied else made(new_schema())
 
 
 def put_back(url: str) -> None:
-    """Once nobody is connected to it any more."""
+    """Empty the store for another test. Nothing may be connected to it."""
     place = parse_address(url)
     _connection(place.url).execute(_EMPTY.format(sql.Literal(place.schema), sql.Identifier(place.schema, "counters")))
     _emptied.append(url)

@@ -1,4 +1,4 @@
-"""What must hold of a store in PostgreSQL at any moment, whichever server was killed while it wrote."""
+"""What must always hold of a store in PostgreSQL, whichever server was killed while writing."""
 
 from collections import Counter
 
@@ -11,7 +11,7 @@ from octostore.stores.rows import entry_from_row, job_from_row, session_from_row
 from tests.support.soundness import Contents, check_sound, decoded
 
 
-def look_at(url: str, after: int = 0) -> Contents:
+def read_contents(url: str, after: int = 0) -> Contents:
     place = parse_address(url)
     with psycopg.connect(place.url) as connection:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
@@ -44,5 +44,5 @@ def _read_all(connection: psycopg.Connection, place: DatabaseAddress, after: int
 
 
 def assert_sound(url: str) -> list[LogEntry]:
-    """The log has no gap, and replaying it gives the stored rows. Returns the log."""
-    return check_sound(look_at(url))
+    """Check that the log has no gap and that replaying it yields the stored rows. Return the log."""
+    return check_sound(read_contents(url))

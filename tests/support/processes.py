@@ -1,4 +1,4 @@
-"""Processes of their own, that tests talk to by lines of JSON: nobody sleeps until somebody else is probably ready."""
+"""Processes that tests talk to with lines of JSON, so that no test has to sleep until they are probably ready."""
 
 import json
 import os
@@ -21,7 +21,7 @@ PATIENCE_SECONDS = 30.0
 
 
 class Worker:
-    """`tests/processes/workers/<name>.py`, running; it is gone when the block ends."""
+    """Runs `tests/processes/workers/<name>.py`, which is killed when the block ends."""
 
     def __init__(self, name: str, *arguments: object, under: tuple[str, ...] = ()) -> None:
         command = [*under, sys.executable, "-m", f"tests.processes.workers.{name}", *map(str, arguments)]
@@ -33,7 +33,7 @@ class Worker:
         self._process.stdin.write(json.dumps({"call": call, **values}).encode() + b"\n")
 
     def hear(self, seconds: float = PATIENCE_SECONDS) -> Any:
-        """The next line it says; `EOFError` when it has ended."""
+        """Return its next line, or raise `EOFError` if it has ended."""
         deadline = time.monotonic() + seconds
         while b"\n" not in self._unread:
             chunk = self._read(deadline)
@@ -48,7 +48,7 @@ class Worker:
         return self.hear()
 
     def said(self) -> list[Any]:
-        """Everything it has said by now, without waiting for more."""
+        """Everything it has printed so far, without waiting for more."""
         try:
             while chunk := self._read(deadline=0):
                 self._unread += chunk
@@ -58,7 +58,7 @@ class Worker:
         return [json.loads(line) for line in lines]
 
     def rest(self) -> list[Any]:
-        """Everything it says until it ends, which it must do soon."""
+        """Everything it prints until it ends, which it must do soon."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while chunk := self._read(deadline):
             self._unread += chunk
@@ -69,7 +69,7 @@ class Worker:
         self._process.send_signal(number)
 
     def kill(self) -> list[Any]:
-        """`kill -9`; what it had said by then."""
+        """`kill -9`, and return what it had printed."""
         self._process.kill()
         said = self.rest()
         assert self.exit_code() == -signal.SIGKILL
@@ -103,17 +103,17 @@ class Worker:
 
 
 def until(condition: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> None:
-    """Wait for what nobody announces."""
+    """Poll until the condition holds, for changes that nothing announces."""
     deadline = time.monotonic() + seconds
     pause = 0.001
     while not condition():
         assert time.monotonic() < deadline, "it never came true"
         time.sleep(pause)
-        pause = min(pause * 1.2, 0.01)  # who asks more often slows down what it waits for
+        pause = min(pause * 1.2, 0.01)  # more frequent checks slow down what they wait for
 
 
 def free_port() -> int:
-    """One that is free, and that the system does not give to those who connect while no server listens there."""
+    """A free port that the system does not assign to clients while no server listens on it."""
     for port in random.sample(range(20_000, 32_000), 100):
         with socket.socket() as one:
             one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,4 +1,4 @@
-"""The table of promises in docs/guarantees.md, compared with what a run of the whole suite did."""
+"""The table of promises in docs/guarantees.md, compared with a run of the whole suite."""
 
 import re
 from collections.abc import Iterable
@@ -15,15 +15,15 @@ _TABLE = re.compile(rf"^{HEADING}$(.*?)^## ", re.MULTILINE | re.DOTALL)
 _ROW = re.compile(r"^\| (?P<promise>[^|]+) \| (?P<checked>[^|]+) \| (?P<tests>[^|]*`tests/[^|]+) \|$", re.MULTILINE)
 _NAME = re.compile(r"`(tests/[^`]+)`")
 USUAL_MARKS = {"", "not slow"}
-"""With these, everything runs that `make test` should run."""
+"""The options with which everything in `make test` runs."""
 
 
 class Promise(NamedTuple):
     text: str
     checked: str
-    """How much the tests check: rounds, kills, examples."""
+    """How much the tests check: rounds, kills or examples."""
     tests: list[str]
-    """As pytest selects them: a folder, a file, or a test in it."""
+    """As for pytest: a folder, a file, or a test in it."""
 
 
 def promises_of(document: Path) -> list[Promise]:
@@ -37,7 +37,7 @@ def promises_of(document: Path) -> list[Promise]:
 
 
 def is_of(nodeid: str, name: str) -> bool:
-    """Whether a test, with its parameters and the group it ran in, is what `name` selects, or a part of that."""
+    """Whether `name` selects a test, which may have parameters and a group."""
     return nodeid == name or (nodeid.startswith(name) and nodeid[len(name)] in "[:/@")
 
 
@@ -54,9 +54,9 @@ def unproven(promises: Iterable[Promise], outcomes: dict[str, str]) -> list[str]
 
 
 class Promised:
-    """Fails a run of the whole suite in which a promised test did not run, or was skipped. A part of it is not judged.
+    """Fails a run of the whole suite in which a promised test did not run or was skipped. Ignores partial runs.
 
-    Where several processes run the tests, this listens where their reports come together.
+    With several processes, this runs in the one that collects the reports.
     """
 
     def __init__(self, config: pytest.Config) -> None:
@@ -78,7 +78,7 @@ class Promised:
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         if self._problems:
-            terminalreporter.section(f"promises in {TABLE} that this run has not proven", red=True)
+            terminalreporter.section(f"promises in {TABLE} that this run did not prove", red=True)
             for problem in self._problems:
                 terminalreporter.line(problem)
 
@@ -91,7 +91,7 @@ class Promised:
 
 
 def watch(config: pytest.Config) -> None:
-    """In the one process where all outcomes are known."""
+    """Register it in the process that knows all outcomes."""
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Promised(config))
         config.pluginmanager.register(Simulated())

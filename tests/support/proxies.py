@@ -1,4 +1,4 @@
-"""nginx and Caddy in front of a server, with the lines of a document."""
+"""nginx and Caddy in front of a server, configured by a document."""
 
 import os
 import shutil
@@ -28,7 +28,7 @@ _CADDY = "{\n\tadmin off\n\tauto_https disable_redirects\n}\n"
 
 @contextmanager
 def run_nginx(folder: Path, lines: str, port: int) -> Iterator[None]:
-    """`lines` belong in its `http` block, and make it listen at `port`."""
+    """`lines` go into its `http` block, and make it listen on `port`."""
     config = folder / "nginx.conf"
     config.write_text(_NGINX.replace("{folder}", str(folder)).replace("{lines}", lines), encoding="utf-8")
     with _running(["nginx", "-p", str(folder), "-c", str(config)], folder, port):

@@ -1,4 +1,4 @@
-"""Something between a client and a server: it writes down what it sees, and does what networks and proxies do."""
+"""A proxy between a client and a server that records requests, and can fail like networks and proxies do."""
 
 import http.client
 import json
@@ -21,7 +21,7 @@ HOP_BY_HOP = {"connection", "transfer-encoding", "content-length"}
 
 
 class Seen(NamedTuple):
-    """A request, as it came."""
+    """A request, as received."""
 
     method: str
     path: str
@@ -40,7 +40,7 @@ class Seen(NamedTuple):
 
 
 class Exchange:
-    """One request, the connection on which it came, and the server that could answer it."""
+    """One request, its connection, and the server behind the proxy."""
 
     def __init__(self, proxy: "Proxy", client: socket.socket, seen: Seen) -> None:
         self.proxy = proxy
@@ -48,19 +48,19 @@ class Exchange:
         self.seen = seen
 
     def ask(self) -> bytes:
-        """What the server answers, as it is to be sent on."""
+        """Ask the server, and return its response as bytes."""
         upstream = http.client.HTTPConnection("127.0.0.1", self.proxy.upstream_port, timeout=PATIENCE_SECONDS)
         try:
             upstream.request(self.seen.method, self._path(), self.seen.body, self.seen.headers)
             response = upstream.getresponse()
             body = response.read()
             headers = {name: value for name, value in response.getheaders() if name.lower() not in HOP_BY_HOP}
-            return answer_bytes(response.status, body, headers)
+            return response_bytes(response.status, body, headers)
         finally:
             upstream.close()
 
     def relay(self, seconds: float = 3_600, most: int = sys.maxsize) -> None:
-        """An answer that goes on, for so long and so many bytes."""
+        """Pass on a stream, for this many seconds and up to `most` bytes."""
         until = time.monotonic() + seconds
         with socket.create_connection(("127.0.0.1", self.proxy.upstream_port), PATIENCE_SECONDS) as upstream:
             fields = "".join(f"{name}: {value}\r\n" for name, value in self.seen.headers.items())
@@ -77,12 +77,12 @@ class Exchange:
                     most -= len(part)
 
     def reset(self) -> None:
-        """Not in an orderly way: whoever reads gets an error."""
+        """Reset the connection: the client gets an error."""
         self.client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         raise ConnectionAbortedError
 
     def wait_until_gone(self) -> None:
-        """Until the client has closed the connection."""
+        """Wait until the client has closed the connection."""
         with suppress(OSError):
             while self.client.recv(65_536):
                 pass
@@ -94,17 +94,17 @@ class Exchange:
 
 
 Act: TypeAlias = Callable[[Exchange], None]
-"""What becomes of a request; raises `ConnectionAbortedError` where the connection ends with it."""
+"""What happens to a request. Raises `ConnectionAbortedError` to end the connection."""
 
 
-def answer_bytes(status: int, body: bytes, headers: dict[str, str]) -> bytes:
+def response_bytes(status: int, body: bytes, headers: dict[str, str]) -> bytes:
     fields = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     return f"HTTP/1.1 {status} Whatever\r\n{fields}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
 def pass_on(exchange: Exchange) -> None:
     if not exchange.seen.path.startswith(exchange.proxy.base_path + "/"):
-        exchange.client.sendall(answer_bytes(404, b"<h1>Not found</h1>", {}))
+        exchange.client.sendall(response_bytes(404, b"<h1>Not found</h1>", {}))
     elif exchange.seen.is_stream:
         exchange.relay()
         raise ConnectionAbortedError
@@ -113,7 +113,7 @@ def pass_on(exchange: Exchange) -> None:
 
 
 def pass_on_and_close(exchange: Exchange) -> None:
-    """As servers do with connections that have been idle for too long, without a word."""
+    """Close the connection afterwards without notice, as servers do if it was idle for too long."""
     pass_on(exchange)
     raise ConnectionAbortedError
 
@@ -122,13 +122,13 @@ def reset(exchange: Exchange) -> None:
     exchange.reset()
 
 
-def lose_the_answer(exchange: Exchange) -> None:
+def lose_the_response(exchange: Exchange) -> None:
     exchange.ask()
     exchange.reset()
 
 
-def cut_the_answer(exchange: Exchange) -> None:
-    """The server did what it was asked for, and ends in the middle of saying so."""
+def cut_the_response(exchange: Exchange) -> None:
+    """The server did it, but dies in the middle of its response."""
     exchange.client.sendall(exchange.ask()[:-5])
     raise ConnectionAbortedError
 
@@ -151,7 +151,7 @@ def say_nothing_for(seconds: float) -> Act:
 
 
 def pass_on_for(seconds: float, most: int = sys.maxsize) -> Act:
-    """Of a stream, what comes in so many seconds, and so many bytes at most."""
+    """Pass on a stream for this many seconds, up to `most` bytes."""
 
     def act(exchange: Exchange) -> None:
         exchange.relay(seconds, most)
@@ -160,13 +160,13 @@ def pass_on_for(seconds: float, most: int = sys.maxsize) -> Act:
     return act
 
 
-def pass_on_after(told: threading.Event) -> Act:
-    """The server answers at once, and the client does not hear of it until then."""
+def pass_on_after(event: threading.Event) -> Act:
+    """The server responds at once, and the client gets the response after the event."""
 
     def act(exchange: Exchange) -> None:
-        answer = exchange.ask()
-        assert told.wait(PATIENCE_SECONDS)
-        exchange.client.sendall(answer)
+        response = exchange.ask()
+        assert event.wait(PATIENCE_SECONDS)
+        exchange.client.sendall(response)
 
     return act
 
@@ -174,11 +174,11 @@ def pass_on_after(told: threading.Event) -> Act:
 def answer(status: int, body: bytes | dict[str, Any] = b"", **headers: str) -> Act:
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     fields = {name.replace("_", "-"): value for name, value in headers.items()}
-    return lambda exchange: exchange.client.sendall(answer_bytes(status, content, fields))
+    return lambda exchange: exchange.client.sendall(response_bytes(status, content, fields))
 
 
 class Proxy:
-    """In front of the server on `upstream_port`. `then` is what becomes of the next requests; others are passed on."""
+    """A proxy for the server on `upstream_port`. `then` sets what happens to the next requests."""
 
     def __init__(
         self,
@@ -188,14 +188,14 @@ class Proxy:
         strips: bool = True,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        """`strips` is whether the server sees paths without the `base_path`."""
+        """`strips`: whether the server gets paths without the `base_path`."""
         self.upstream_port = upstream_port
         self.base_path = base_path
         self.strips = strips
         self.seen: list[Seen] = []
         self.connections = 0
         self.gone = threading.Event()
-        """A client has closed its connection, instead of waiting on."""
+        """Set when a client has closed its connection instead of waiting."""
         self._acts: deque[Act] = deque()
         self._always: Act = pass_on
         self._tls = tls
@@ -215,7 +215,7 @@ class Proxy:
         return self
 
     def has_seen(self, number: int) -> bool:
-        """So many requests, or more."""
+        """Whether at least this many requests have arrived."""
         return len(self.seen) >= number
 
     def close(self) -> None:
@@ -257,7 +257,7 @@ class Proxy:
                     act = self._acts.popleft() if self._acts else self._always
                     act(Exchange(self, client, seen))
         except (OSError, http.client.HTTPException):
-            pass  # one of the two has gone, or was meant to
+            pass  # one side is gone, possibly on purpose
         finally:
             client.close()
             self._clients.discard(client)

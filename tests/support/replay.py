@@ -1,4 +1,4 @@
-"""What a store must be like by its log, but for what is durable without being an event."""
+"""The state that a log leads to, and rows without what is not in the log."""
 
 from collections.abc import Iterable
 
@@ -11,7 +11,7 @@ from octostore.core.working_set import WorkingSet
 
 
 def replay(entries: Iterable[LogEntry]) -> WorkingSet:
-    """The rows that the log leads to."""
+    """Replay the log, and return the rows."""
     replayed = Replay()
     for entry in entries:
         replayed.take(entry)
@@ -19,7 +19,7 @@ def replay(entries: Iterable[LogEntry]) -> WorkingSet:
 
 
 def logged_job(job: Job) -> Job:
-    """A copy of `job` without what the log does not hold: secrets, heartbeat times and progress."""
+    """A copy of `job` without what is not in the log: secrets, heartbeat times and progress."""
     history = [msgspec.structs.replace(attempt, lease_id="") for attempt in read_history(job)]
     claim = job.claim and msgspec.structs.replace(
         job.claim,

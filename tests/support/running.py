@@ -1,4 +1,4 @@
-"""`octostore run` and `octostore work` as their users start them: real processes, of which nothing may be left."""
+"""`octostore run` and `octostore work` as users start them: real processes that must leave nothing running."""
 
 import os
 import secrets
@@ -18,11 +18,11 @@ from tests.support.server import ServerProcess
 from tests.support.starting import PROGRAM, start
 
 PYTHON = (sys.executable, "-I", "-S")
-"""For commands: as quick to start as it gets."""
+"""The fastest start, for commands."""
 FOREVER = "600"
-"""Seconds: longer than anything here is waited for."""
-UNTIL_TOLD = "while [ ! -e told ]; do sleep 0.02; done"
-"""For a shell, in whose folder the test makes the file."""
+"""Seconds, longer than any test waits."""
+UNTIL_GO = "while [ ! -e go ]; do sleep 0.02; done"
+"""For a shell; the test then creates the file in its folder."""
 MARK = "TEST_OF_SUPERVISE"
 DEAD_STATES = {"Z", "X"}
 
@@ -34,7 +34,7 @@ class Done(NamedTuple):
 
 
 class Running:
-    """A process that was started; its output goes to files, so that nobody has to read along."""
+    """A started process. Its output goes to files, so that the test need not read it in time."""
 
     def __init__(self, command: Sequence[str], env: Mapping[str, str], stdin: int | IO[Any], cwd: Path) -> None:
         self._out, self._err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115  # see close
@@ -59,11 +59,11 @@ class Running:
         self.process.send_signal(number)
 
     def wait(self) -> Done:
-        """Until it ends. A signal that it died of is negative, as Python has it."""
+        """Wait until it ends. The code is negative if a signal killed it."""
         try:
             code = self.process.wait(PATIENCE_SECONDS)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"it does not end: {self.process.args!r}, {self.out!r}, {self.err!r}") from None
+            raise AssertionError(f"still running: {self.process.args!r}, {self.out!r}, {self.err!r}") from None
         return Done(code, self.out, self.err)
 
     def close(self) -> None:
@@ -72,7 +72,7 @@ class Running:
 
 
 class Octostore:
-    """`octostore` on one store. When the block ends, everything that was started must be gone, however it was ended."""
+    """`octostore` on one store. When the block ends, everything it started must end, too."""
 
     def __init__(self, url: str, folder: Path, **env: str) -> None:
         self.folder = folder
@@ -80,7 +80,7 @@ class Octostore:
         self._mark = secrets.token_hex(8)
         self.env = {
             **clean,
-            # So that commands find `octostore`.
+            # For commands that call `octostore`.
             "PATH": f"{Path(sys.executable).parent}:{clean['PATH']}",
             "OCTOSTORE_HOME": str(folder),
             "OCTOSTORE_URL": url,
@@ -96,18 +96,18 @@ class Octostore:
         program: Sequence[str] = PROGRAM,
         **env: str,
     ) -> Running:
-        """In the test's folder. To be waited for or not."""
+        """Start it in the test's folder."""
         return self._start([*program, *arguments], stdin, env)
 
     def shell(self, script: str, **env: str) -> Running:
-        """A script, for what only a shell can do."""
+        """Run a script, for what only a shell can do."""
         return self._start(["bash", "-c", script], subprocess.DEVNULL, env)
 
     def run(self, *arguments: str, stdin: int | IO[Any] = subprocess.DEVNULL, **env: str) -> Done:
         return self.start(*arguments, stdin=stdin, **env).wait()
 
     def processes(self) -> list[int]:
-        """All that come from here, and live. What was forked has the environment of somebody else."""
+        """All live processes from here, by environment or folder: forked ones have another environment."""
         mark = f"{MARK}={self._mark}".encode()
         return [
             pid
@@ -127,7 +127,7 @@ class Octostore:
                 one.process.wait(PATIENCE_SECONDS)
             one.close()
         try:
-            # Without whoever held the claim, nothing goes on: that is promised.
+            # Commands must stop without the process that holds their claim.
             until(lambda: not self.processes())
         except AssertionError:
             for pid in self.processes():
@@ -148,21 +148,21 @@ class Served(NamedTuple):
     server: ServerProcess
     octostore: Octostore
     path: Path
-    """Of the server's file, for when nobody answers."""
+    """The server's file, for when it does not respond."""
 
 
 def types_of(store: library.OctoStore, job_id: str = "job") -> list[str]:
-    """What has happened to it."""
+    """The types of the job's events."""
     return [event.type for event in store.events(job_id=job_id)]
 
 
 def is_alive(pid: int) -> bool:
-    """Whether it still does anything: one that has ended may be waited for by its parent."""
+    """Whether it exists and is not a zombie."""
     return state_of(pid) not in {"", *DEAD_STATES}
 
 
 def state_of(pid: int) -> str:
-    """One letter, as `ps` has it: `T` is stopped. Empty where there is no such process."""
+    """One letter, as in `ps`: `T` is stopped. Empty if the process does not exist."""
     fields = _read(pid, "stat").rpartition(b")")[2].split()
     return fields[0].decode() if fields else ""
 
@@ -172,15 +172,15 @@ def children_of(pid: int) -> list[int]:
 
 
 def signals_of(pid: int, kind: str) -> set[int]:
-    """Those that it ignores (`SigIgn`), catches (`SigCgt`) or blocks (`SigBlk`)."""
+    """The signals it ignores (`SigIgn`), catches (`SigCgt`) or blocks (`SigBlk`)."""
     lines = dict(line.split(":", 1) for line in _read(pid, "status").decode().splitlines())
     mask = int(lines.get(kind, "0"), 16)
-    # Without those that belong to the system's library of threads.
+    # Without those that the C library uses for threads.
     return {number for number in range(1, 65) if mask >> (number - 1) & 1 and number not in {32, 33}}
 
 
 def secrets_visible_of(pid: int) -> bytes:
-    """What everybody who may look at a process sees of it: environment and arguments."""
+    """What others can see of a process: environment and arguments."""
     return _read(pid, "environ") + b"\0" + _read(pid, "cmdline")
 
 

@@ -1,6 +1,6 @@
-"""A quarter of an hour with something of everything in it, up to now, on a real server: for who looks at the page.
+"""The last 15 minutes of a busy store on a real server, with a bit of everything, to show on the live page.
 
-It is over in an instant: the store's time is in our hands until the scene has been played, and then goes on as usual.
+This takes an instant: the store's clock is controlled until the scene has been played, and then runs as usual.
 """
 
 import time
@@ -24,7 +24,7 @@ BEAT_SECONDS = 40
 
 
 class Shift(NamedTuple):
-    """One owner at work, with a heartbeat now and then. Without an outcome, it is not heard of after `end`."""
+    """One owner at work, with occasional heartbeats. Without an outcome, they stop at `end`."""
 
     job_id: str
     owner: str
@@ -39,7 +39,7 @@ class Shift(NamedTuple):
         return list(range(self.start + BEAT_SECONDS, self.end, BEAT_SECONDS))
 
     def note(self, number: int) -> str | None:
-        """Of the beat with this number."""
+        """The note of the heartbeat with this number."""
         return self.notes[number * len(self.notes) // len(self.beats)] if self.notes else None
 
 
@@ -87,7 +87,7 @@ class Scene:
         at(0, partial(store.enqueue, "import", job_id="import/2026-10", max_attempts=1))
         for shift in SHIFTS:
             self._work(shift)
-        at(381, store.recover)  # as a server does all the time
+        at(381, store.recover)  # as a server does regularly
         at(600, partial(store.force_release, "customer-sync-73", reason="its host is being replaced"))
         at(760, self._open_session)
         at(790, partial(store.request_stop, "deploy/production", reason="error rate is rising"))

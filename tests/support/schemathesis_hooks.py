@@ -1,4 +1,4 @@
-"""What schemathesis has to be told about us; its command line reads this module. See tests/server/test_openapi.py."""
+"""Hooks for schemathesis, whose command line loads this module. See tests/server/test_openapi.py."""
 
 import os
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ class Admin(schemathesis.AuthProvider[str]):
 
 @schemathesis.auth(refresh_interval=None).apply_to(path=ROTATE)
 class Rotating(Admin):
-    """Whoever rotates a token cannot use it again."""
+    """A new token for each call, because a rotated token cannot be used again."""
 
     def get(self, case: Case, context: schemathesis.AuthContext) -> str:
         headers = {"Authorization": f"Bearer {super().get(case, context)}"}
@@ -40,11 +40,11 @@ class Rotating(Admin):
 @schemathesis.hook
 def before_call(_context: schemathesis.HookContext, case: Case, _options: dict[str, Any]) -> None:
     if case.path.startswith("/ui/"):
-        case.headers["Origin"] = os.environ["TARGET"]  # or it would get no further
+        case.headers["Origin"] = os.environ["TARGET"]  # required by /ui/
     if isinstance(case.body, dict) and _is_within(case.body.get("wait_seconds"), WAIT_MAX_SECONDS):
-        case.body["wait_seconds"] = 0.001  # a minute is allowed, and has tests of its own
+        case.body["wait_seconds"] = 0.001  # up to a minute is allowed, and tested elsewhere
     if isinstance(case.body, dict) and _is_within(case.body.get("fencing_token"), JSON_INTEGER_MAX):
-        case.body["fencing_token"] = 1  # none is as high as any other, and that is a 503 on purpose
+        case.body["fencing_token"] = 1  # a higher one than the store's is a 503 on purpose
 
 
 def _is_within(value: object, limit: float) -> bool:
@@ -55,23 +55,24 @@ def _is_within(value: object, limit: float) -> bool:
 def filter_failure(
     _context: schemathesis.HookContext, failure: Failure, case: Case, _response: schemathesis.Response
 ) -> bool:
-    """A schema counts characters and not bytes, knows no letters beyond ASCII, and cannot tell 1e300 from a whole
-    number with 300 digits; no page has given it the cursor that it made up; and it does not ask for the stream on which
-    alone heartbeats come. So some of what it allows is refused. All other checks are made for these, too.
+    """Accept refusals of input that the schema allows because it cannot express the limit.
+
+    A schema counts characters, not bytes, allows any letters, and cannot distinguish 1e300 from an integer with 300
+    digits. It makes up cursors, and asks for heartbeats without a stream. All other checks apply.
     """
-    names = [unquote(str(name)) for name in case.path_parameters.values()]  # they are already encoded
+    names = [unquote(str(name)) for name in case.path_parameters.values()]  # already encoded
     if not isinstance(failure, RejectedPositiveData):
         return True
-    return {"cursor", "heartbeats"}.isdisjoint(case.query) and _can_be_told(
+    return {"cursor", "heartbeats"}.isdisjoint(case.query) and _is_within_limits(
         [names, case.query, case.headers, case.body]
     )
 
 
-def _can_be_told(value: Any) -> bool:
+def _is_within_limits(value: Any) -> bool:
     if isinstance(value, str):
         return value.isascii()
     if isinstance(value, Mapping):
-        return all(_can_be_told(item) for pair in value.items() for item in pair)
+        return all(_is_within_limits(item) for pair in value.items() for item in pair)
     if isinstance(value, list):
-        return all(_can_be_told(item) for item in value)
+        return all(_is_within_limits(item) for item in value)
     return not isinstance(value, int | float) or abs(value) <= JSON_INTEGER_MAX

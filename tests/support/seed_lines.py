@@ -1,4 +1,4 @@
-"""The curl lines of the documents that existing clients were written from, as they stand there."""
+"""curl lines from the documents of existing clients, unchanged."""
 
 ONE_OWNER = """
 # Try to own a unit of work for 60 seconds
@@ -10,7 +10,7 @@ curl -X POST https://api.octostore.io/locks/deploy-main/acquire \\
 "metadata": "host=runner-7 build=1842"
 }'
 """
-"""It says: acquired, with `lease_id` and `expires_at`: proceed; held: back off and inspect owner."""
+"""Expected: `acquired` with `lease_id` and `expires_at` (proceed), or `held` (back off and inspect the owner)."""
 
 CLAIM_LOOP = """
 LOCK="github-issue-1842"
@@ -21,4 +21,4 @@ claim=$(curl -s -X POST "https://api.octostore.io/locks/$LOCK/acquire" \\
   -H "Content-Type: application/json" \\
   -d '{"ttl_seconds":120,"metadata":"runner=agent-3 task=https://github.com/acme/app/issues/1842"}')
 """
-"""It says: every agent attempts the same request; one gets `acquired`, the rest `held`. The answer is in `claim`."""
+"""Expected: of all agents that send this, one gets `acquired` and the others `held`. The response is in `claim`."""

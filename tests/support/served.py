@@ -1,4 +1,4 @@
-"""A server in a thread, on a store that the test has made: the real application, protocol and sockets."""
+"""A server in a thread, for a store of the test: the real application, protocol and sockets."""
 
 import asyncio
 import socket
@@ -19,7 +19,7 @@ from octostore.wire.tokens import new_token
 
 
 class ServedStore:
-    """Closes the store when it is stopped. Nothing happens in it that the test does not ask for."""
+    """Closes the store when stopped. Runs nothing in the background."""
 
     def __init__(self, store: LocalStore, folder: Path) -> None:
         self.token = new_token()
@@ -42,7 +42,7 @@ class ServedStore:
 
     @property
     def waiting(self) -> int:
-        """How many claims have their place in a line."""
+        """The number of waiting claims."""
         return self._services.waiting.waiting
 
     def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""A real server: a process of its own, and a plain HTTP client to talk to it."""
+"""A real server in its own process, and a plain HTTP client for it."""
 
 import http.client
 import json
@@ -20,7 +20,7 @@ from tests.support.starting import PROGRAM, start
 
 
 class ServerProcess:
-    """`octostore serve` with its data in `home`; it is gone when the block ends."""
+    """Runs `octostore serve` with its data in `home`, until the block ends."""
 
     def __init__(
         self,
@@ -31,13 +31,13 @@ class ServerProcess:
         program: Sequence[str] = PROGRAM,
         token: str | None = None,
     ) -> None:
-        """`token` is the admin's, where it is not the server that makes it."""
+        """`token` is the admin token, if the server does not create it."""
         self.home = home
         self._token = token
         self._seq = 0
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  # as long as this object; a pipe that nobody reads fills up
         command = [*program, "serve", "--port", str(port), *arguments]
-        # Not where others could read along, and not in the way of what the test itself has in its environment.
+        # Not in the arguments, which others can read, and without the test's own variables.
         clean = {name: value for name, value in os.environ.items() if not name.startswith("OCTOSTORE_")}
         self.process = start(
             command,
@@ -66,12 +66,12 @@ class ServerProcess:
 
     @property
     def log(self) -> str:
-        """What it has written to stderr."""
+        """Its stderr so far."""
         descriptor = self._log.fileno()
         return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode()
 
     def check_has_not_failed(self) -> None:
-        """A stream that fails looks to its reader like one that has ended, and a 500 may have been expected."""
+        """Check the log: to its reader, a failed stream looks like one that ended."""
         assert "Traceback" not in self.log, self.log
 
     @property
@@ -80,7 +80,7 @@ class ServerProcess:
 
     @property
     def token_file(self) -> Path:
-        """As it says itself."""
+        """The path that the server prints."""
         said = "its token is in"
         return next(Path(line.removeprefix(said).strip()) for line in self.greeting if line.startswith(said))
 
@@ -94,7 +94,7 @@ class ServerProcess:
         headers: dict[str, str] | None = None,
         raw: bytes | None = None,
     ) -> Response:
-        """As the admin, unless `token` is given; an empty one sends none. `raw` is sent as it is."""
+        """As the admin, unless there is a `token`; an empty one sends none. `raw` is sent as it is."""
         fields = self._fields(token, headers)
         content = raw if raw is not None else None if body is None else json.dumps(body).encode()
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_SECONDS)
@@ -119,23 +119,23 @@ class ServerProcess:
         return self.post(f"/jobs/{quote(job_id, safe='')}/{call}", body, **options)
 
     def claim(self, job_id: str, owner: str = "agent-1", **body: Any) -> str:
-        """The lease id."""
+        """Claim the job, and return the lease id."""
         answer = self.call_job(job_id, "claim", {"owner": owner, "ttl_seconds": 600, **body})
         assert answer.json["status"] == "claimed", answer
         lease_id: str = answer.json["lease_id"]
         return lease_id
 
     def stream(self, path: str, *, token: str | None = None, headers: dict[str, str] | None = None) -> Stream:
-        """Server-sent events; to be closed."""
+        """Server-sent events. The caller closes it."""
         fields = {"Accept": "text/event-stream", **self._fields(token, headers)}
         return Stream(self.port, path, fields)
 
     def connect(self) -> Connection:
-        """Raw; to be closed."""
+        """A raw connection. The caller closes it."""
         return Connection(self.port)
 
     def guess(self, number: int = 100, **headers: str) -> list[Response]:
-        """As many wrong tokens, each on a connection of its own: all are there before the first is answered."""
+        """Send wrong tokens, each on its own connection, all before the first response."""
         with ExitStack() as at_end:
             connections = [at_end.enter_context(self.connect()) for _ in range(number)]
             fields = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
@@ -146,7 +146,7 @@ class ServerProcess:
 
     @property
     def seq(self) -> int:
-        """The last event of the log."""
+        """The number of the last event."""
         while (after := self.get(f"/events?limit=1000&after={self._seq}").json["after"]) != self._seq:
             self._seq = after
         return self._seq
@@ -163,7 +163,7 @@ class ServerProcess:
         return token
 
     def stop(self) -> int:
-        """SIGTERM, and its exit code."""
+        """Send SIGTERM, and return the exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(PATIENCE_SECONDS)
 

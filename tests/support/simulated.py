@@ -1,4 +1,4 @@
-"""How much of the simulation a run of the suite has had, told at its end."""
+"""Prints how much a run of the suite has simulated."""
 
 from collections import Counter
 from typing import Any
@@ -9,7 +9,7 @@ PROPERTY = "simulated"
 
 
 class Simulated:
-    """Adds up what the simulator's tests report, in whichever process they ran."""
+    """Adds up what the simulator's tests report, from all processes."""
 
     def __init__(self) -> None:
         self._sums: Counter[str] = Counter()
@@ -20,9 +20,9 @@ class Simulated:
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         if self._sums:
-            told = ", ".join(f"{count:,.0f}{what}" for what, count in self._sums.items())
+            totals = ", ".join(f"{count:,.0f}{what}" for what, count in self._sums.items())
             terminalreporter.section("simulation")
-            terminalreporter.line(told)
+            terminalreporter.line(totals)
 
 
 def _numbers(properties: list[tuple[str, object]]) -> list[tuple[str, int]]:

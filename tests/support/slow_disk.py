@@ -1,4 +1,4 @@
-"""A server whose disk stalls while there is a file `stall` in its home: no sync ends then."""
+"""A server whose disk stalls while a file `stall` is in its home: no sync returns."""
 
 import sys
 import time

@@ -1,4 +1,4 @@
-"""What must hold of a store's file at any moment, whoever was killed while writing to it."""
+"""What must always hold of a store's file, even if a process was killed while writing to it."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -18,8 +18,8 @@ from tests.support.replay import logged_job, logged_session, logged_token, repla
 
 
 @contextmanager
-def only_looking(path: Path) -> Iterator[apsw.Connection]:
-    """A connection, in one consistent state, that leaves the file and its log as a crash left them."""
+def reading_only(path: Path) -> Iterator[apsw.Connection]:
+    """A consistent read that leaves the file and its write-ahead log as a crash left them."""
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
@@ -31,7 +31,7 @@ def only_looking(path: Path) -> Iterator[apsw.Connection]:
 
 
 class Contents(NamedTuple):
-    """All that a store has, read past its interface; of the log and its documents, what came after some event."""
+    """Everything in a store, read from the database; log and documents only after a given event."""
 
     seq: int
     now: int
@@ -43,11 +43,11 @@ class Contents(NamedTuple):
     contexts: dict[str, Any]
     documents: dict[int, Any]
     queued: Counter[str]
-    """Of each principal, where there are any."""
+    """Queued jobs of each principal that has any."""
 
 
-def look_at(path: Path, after: int = 0) -> Contents:
-    with only_looking(path) as connection:
+def read_contents(path: Path, after: int = 0) -> Contents:
+    with reading_only(path) as connection:
         ((seq, now, *_),) = SqliteDatabase(connection).query("counters").rows
         checkpoints = connection.execute("SELECT job_id, data FROM checkpoints").fetchall()
         contexts = connection.execute("SELECT session_id, data FROM contexts").fetchall()
@@ -67,14 +67,14 @@ def look_at(path: Path, after: int = 0) -> Contents:
 
 
 def assert_sound(path: Path) -> list[LogEntry]:
-    """The file is intact, the log has no gap, and replaying it gives the stored rows. Returns the log."""
-    with only_looking(path) as connection:
+    """Check that the file is intact, the log has no gap, and replaying it yields the stored rows. Return the log."""
+    with reading_only(path) as connection:
         assert connection.pragma("integrity_check") == "ok"
-    return check_sound(look_at(path))
+    return check_sound(read_contents(path))
 
 
 def check_sound(found: Contents) -> list[LogEntry]:
-    """The same for what was found anywhere."""
+    """The same for contents from any store, without the file."""
     replayed = replay(found.log)
     assert replayed.seq == found.seq
     assert [entry.at for entry in found.log] == sorted(entry.at for entry in found.log)

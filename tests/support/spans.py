@@ -1,4 +1,4 @@
-"""Spans as an exporter gets them: all that is told of each, as plain values."""
+"""Spans as an exporter gets them, as plain values."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -10,25 +10,25 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, Sp
 Span: TypeAlias = dict[str, Any]
 
 
-class _Teller(SpanExporter):
-    def __init__(self, tell: Callable[[Span], object]) -> None:
-        self._tell = tell
+class _Exporter(SpanExporter):
+    def __init__(self, on_span: Callable[[Span], object]) -> None:
+        self._on_span = on_span
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         for span in spans:
-            self._tell(json.loads(span.to_json()))
+            self._on_span(json.loads(span.to_json()))
         return SpanExportResult.SUCCESS
 
 
-def provider_for(tell: Callable[[Span], object]) -> TracerProvider:
-    """One whose spans are told as they end."""
+def provider_for(on_span: Callable[[Span], object]) -> TracerProvider:
+    """Calls `on_span` with each span that ends."""
     provider = TracerProvider(shutdown_on_exit=False)
-    provider.add_span_processor(SimpleSpanProcessor(_Teller(tell)))
+    provider.add_span_processor(SimpleSpanProcessor(_Exporter(on_span)))
     return provider
 
 
 class Spans(list[Span]):
-    """What was recorded, in the order in which it ended."""
+    """The recorded spans, in the order in which they ended."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ def place_of(span: Span) -> tuple[str, str]:
 
 
 def links_of(span: Span) -> dict[str, tuple[str, str]]:
-    """Where they lead, by what is there."""
+    """The linked spans, by what they are."""
     return {link["attributes"]["octostore.link"]: place_of(link) for link in span["links"]}
 
 
@@ -72,8 +72,8 @@ def place_in(traceparent: str | None) -> tuple[str, str]:
     return f"0x{trace_id}", f"0x{span_id}"
 
 
-def assert_tells_none_of(secrets: Sequence[str], spans: Sequence[Span]) -> None:
-    told = json.dumps(list(spans))
+def assert_contains_none_of(secrets: Sequence[str], spans: Sequence[Span]) -> None:
+    text = json.dumps(list(spans))
     for secret in secrets:
         assert secret
-        assert secret not in told
+        assert secret not in text

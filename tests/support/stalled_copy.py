@@ -1,4 +1,4 @@
-"""The command line, on a disk that takes for ever to make a copy durable."""
+"""The command line on a disk that never finishes syncing a copy."""
 
 import signal
 import sys

@@ -1,4 +1,4 @@
-"""How tests start processes: at once where they can be forked (see `fork_server.py`), and none outlives the tests."""
+"""How tests start processes: forked if possible, which is fast (see `fork_server.py`). None outlives the tests."""
 
 import atexit
 import os
@@ -20,7 +20,7 @@ _ROOT = Path(__file__).parents[2]
 _PROGRAM = "from tests.support.fork_server import main; main()"
 _MODULE = (sys.executable, "-m")
 PROGRAM = (*_MODULE, "octostore")
-"""Forked. A test of how it starts, or of what the system knows of the process, takes the script."""
+"""Forked. For tests of the start itself, or of what the system says about a process, use `SCRIPT`."""
 SCRIPT = (str(Path(sys.executable).with_name("octostore")),)
 """What users start."""
 HURRIED = (*_MODULE, "tests.support.hurried")
@@ -33,19 +33,19 @@ _starting = threading.Lock()
 
 
 def start(command: Sequence[str], **options: Any) -> "Popen[Any]":
-    """`subprocess.Popen`, for what dies with this process. This Python with `-m` is forked, everything else is not."""
+    """`subprocess.Popen`, but the process dies with this one. Only this Python with `-m` is forked."""
     return _Started(command, **options)
 
 
 def run(
-    command: Sequence[str], *, told: str | bytes | None = None, timeout: float | None = None, **options: Any
+    command: Sequence[str], *, stdin_data: str | bytes | None = None, timeout: float | None = None, **options: Any
 ) -> "CompletedProcess[Any]":
-    """`subprocess.run`, for the same; `told` is its input."""
-    if told is not None:
+    """`subprocess.run`, with the same difference."""
+    if stdin_data is not None:
         options["stdin"] = PIPE
     with start(command, **options) as process:
         try:
-            out, err = process.communicate(told, timeout)
+            out, err = process.communicate(stdin_data, timeout)
         except BaseException:
             process.kill()
             raise
@@ -53,7 +53,7 @@ def run(
 
 
 class _Started(Popen[Any]):
-    """All is as there, but for who makes the process."""
+    """`Popen`, except that the fork server creates the process."""
 
     def _execute_child(  # noqa: PLR0917
         self,
@@ -93,7 +93,7 @@ class _Started(Popen[Any]):
 
 
 class _Server:
-    """The fork server, as long as this process."""
+    """The fork server, which lives as long as this process."""
 
     def __init__(self) -> None:
         self.read_at_start = read_at_start(os.environ)
@@ -105,7 +105,7 @@ class _Server:
         atexit.register(self._end)
 
     def carry_out(self, order: Order, streams: Sequence[int]) -> int:
-        """The process that does."""
+        """Start the process, and return its id."""
         text = pickle.dumps(order)
         with _starting, _adopting_orphans():
             socket.send_fds(self._line, [len(text).to_bytes(NUMBER_BYTES, "big")], streams)
@@ -124,7 +124,7 @@ def _server() -> _Server:
 
 @contextmanager
 def _adopting_orphans() -> Iterator[None]:
-    """Meanwhile, what our descendants leave becomes our child. Not for longer: others are not ours to wait for."""
+    """Become the parent of orphaned descendants, only for the duration: others are not ours to wait for."""
     prctl._prctl(prctl._SET_CHILD_SUBREAPER, 1)
     try:
         yield
@@ -133,5 +133,5 @@ def _adopting_orphans() -> Iterator[None]:
 
 
 def read_at_start(env: Mapping[str, str]) -> dict[str, str]:
-    """What a Python reads when it starts, and only then: who has other values than ours is not forked."""
+    """The variables that Python reads only at its start. If they differ from ours, a process is not forked."""
     return {name: value for name, value in env.items() if name.startswith(_READ_AT_START)}

@@ -1,11 +1,11 @@
-"""Commands that try to survive (`tests/supervise/commands/survivor.py`), and what is known of them afterwards."""
+"""Commands that try to survive (`tests/supervise/commands/survivor.py`), and what they leave behind."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 from tests.support.processes import ROOT, until
 from tests.support.running import PYTHON, is_alive
-from tests.support.soundness import only_looking
+from tests.support.soundness import reading_only
 
 SCRIPT = ROOT / "tests" / "supervise" / "commands" / "survivor.py"
 ROLES = {
@@ -15,7 +15,7 @@ ROLES = {
     "setsid": ["child", "command"],
     "daemon": ["command", "daemon"],
 }
-"""How it tries, and which processes it has then."""
+"""How it tries, and the processes it then has."""
 
 
 class Survivor:
@@ -34,19 +34,19 @@ class Survivor:
 
     @property
     def signals(self) -> list[str]:
-        """What it was sent, in that order."""
+        """The signals it received, in order."""
         file = self._folder / "signals"
         return [line.split()[0] for line in file.read_text().splitlines()] if file.exists() else []
 
     def started(self) -> None:
-        """Wait until all of it is there."""
+        """Wait until all of its processes have started."""
         until(lambda: [file.name.partition("-")[0] for file in self._files if file.stat().st_size] == ROLES[self._how])
 
     def is_alive(self) -> bool:
         return any(is_alive(pid) for pid in self.pids)
 
     def died(self) -> float:
-        """When the last of it did, at the latest, once it has: seconds since 1970."""
+        """Wait until all of it is dead, and return the latest possible time: seconds since 1970."""
         until(lambda: not self.is_alive())
         return max(float(file.read_text().split()[-1]) for file in self._files)
 
@@ -56,8 +56,8 @@ class Survivor:
 
 
 def stored_expiry(path: Path, job_id: str) -> float:
-    """When the claim ends that the store has written down, which needs nobody to answer: seconds since 1970."""
-    with only_looking(path) as connection:
+    """When the stored claim expires, read from the file without a server: seconds since 1970."""
+    with reading_only(path) as connection:
         ((expires_at,),) = connection.execute("SELECT expires_at FROM jobs WHERE job_id = ?", (job_id,)).fetchall()
     assert isinstance(expires_at, int), "it is not claimed"
     return expires_at / 1_000

@@ -1,4 +1,4 @@
-"""Text that was written to be obeyed, to mislead, or to be overlooked."""
+"""Text that tries to give orders, mislead, or hide."""
 
 import unicodedata
 
@@ -7,7 +7,7 @@ HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
 def hidden_in(text: str) -> list[str]:
-    """What is left of it. Lines end as they do."""
+    """The characters of it that are still raw, except line ends."""
     return [
         one
         for one in text

@@ -1,4 +1,4 @@
-"""`octostore` whose server never cuts off what is under way when it stops."""
+"""`octostore` whose server finishes all requests before it stops, however long they take."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""A server's waiting room on a store in memory: clients that go, a store that stalls or fails, and time to set."""
+"""Waiting claims on a server with a store in memory. Clients leave, the store stalls or fails, and time jumps."""
 
 import asyncio
 import threading
@@ -20,7 +20,7 @@ from tests.support.processes import PATIENCE_SECONDS
 from tests.support.world import ManualClock
 
 QUIET_TURNS = 20
-"""For how many turns of the loop nothing may happen before a room counts as settled."""
+"""The number of idle turns of the loop after which a room counts as settled."""
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -31,7 +31,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 class SettableLoop(asyncio.SelectorEventLoop):
-    """Time goes on by itself, and jumps when the test says so."""
+    """Time passes normally, and jumps on request."""
 
     ahead_seconds = 0.0
 
@@ -39,35 +39,35 @@ class SettableLoop(asyncio.SelectorEventLoop):
         return super().time() + self.ahead_seconds
 
 
-class Place(MemoryBackend):
-    """A store that stalls before a transaction, or fails, when the test says so."""
+class StallingBackend(MemoryBackend):
+    """A store that stalls before a transaction, or fails, on request."""
 
     def __init__(self) -> None:
         super().__init__()
         self.fault: Exception | None = None
         self.is_stalled = threading.Event()
         self._before_stall: int | None = None
-        self._go_on = threading.Event()
+        self._unstalled = threading.Event()
 
     @property
     def poll_seconds(self) -> float:
-        """Nobody else writes here, so nobody needs to look."""
+        """Never: no other process writes here."""
         return 3_600.0
 
     def stall_after(self, transactions: int) -> None:
         self.is_stalled.clear()
-        self._go_on.clear()
+        self._unstalled.clear()
         self._before_stall = transactions
 
-    def go_on(self) -> None:
+    def unstall(self) -> None:
         self._before_stall = None
-        self._go_on.set()
+        self._unstalled.set()
 
     @contextmanager
     def writing(self, needs: Needs) -> Iterator[MemoryRows]:
         if self._before_stall == 0:
             self.is_stalled.set()
-            self._go_on.wait(PATIENCE_SECONDS)
+            self._unstalled.wait(PATIENCE_SECONDS)
         elif self._before_stall is not None:
             self._before_stall -= 1
         if self.fault is not None:
@@ -77,22 +77,22 @@ class Place(MemoryBackend):
 
 
 class CountedStore(ServedStore):
-    """Knows how many of its answers are still to come."""
+    """Counts the replies that are still to come."""
 
     in_progress = 0
 
     def submit(self, commands: Sequence[AnyCommand]) -> "asyncio.Future[list[ReplyOrError]]":
-        answers = super().submit(commands)
+        replies = super().submit(commands)
         self.in_progress += 1
-        answers.add_done_callback(self._on_answered)
-        return answers
+        replies.add_done_callback(self._on_replies)
+        return replies
 
-    def _on_answered(self, _answers: object) -> None:
+    def _on_replies(self, _replies: object) -> None:
         self.in_progress -= 1
 
 
 class Client:
-    """A claim that came over a connection of its own."""
+    """A claim on its own connection."""
 
     def __init__(self, room: WaitingClaims, command: ClaimCommand, wait: float) -> None:
         self._line = Mock(is_closing=lambda: False)
@@ -100,15 +100,15 @@ class Client:
         self.answer: asyncio.Task[ClaimReply] = asyncio.create_task(room.claim(command, wait, self._request))
 
     def go(self) -> None:
-        """Without a word."""
+        """Disconnect."""
         self._request.on_disconnect()
 
 
 class Room:
     def __init__(self, loop: SettableLoop) -> None:
-        self.place = Place()
+        self.backend = StallingBackend()
         self.clock = ManualClock()
-        self.local = LocalStore(lambda: self.place, clock=self.clock)
+        self.local = LocalStore(lambda: self.backend, clock=self.clock)
         self.store = CountedStore(self.local)
         self.waiting = WaitingClaims(self.store)
         self._loop = loop
@@ -117,7 +117,7 @@ class Room:
         return await self.store.execute(command)
 
     async def client(self, command: ClaimCommand, wait: float = 60) -> Client:
-        """Its answer has come, or it has its place in the line."""
+        """Send a claim, and return once it has its reply or waits."""
         client = self.arrives(command, wait)
         await self.settled()
         return client
@@ -126,7 +126,7 @@ class Room:
         return Client(self.waiting, command, wait)
 
     async def settled(self) -> None:
-        """Until nothing happens any more by itself."""
+        """Wait until nothing more happens."""
         quiet = 0
         deadline = time.monotonic() + PATIENCE_SECONDS
         while quiet < QUIET_TURNS:
@@ -135,16 +135,16 @@ class Room:
             await asyncio.sleep(0 if quiet else 0.001)
 
     async def stalled(self) -> None:
-        """Until the transaction is about to begin that the place was told to stall before."""
+        """Wait until the store stalls."""
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while not self.place.is_stalled.is_set():
-            assert time.monotonic() < deadline, "nobody wrote anything"
+        while not self.backend.is_stalled.is_set():
+            assert time.monotonic() < deadline, "the store did not stall"
             await asyncio.sleep(0.001)
         for _ in range(QUIET_TURNS):
             await asyncio.sleep(0)
 
     def jumps(self, seconds: float) -> None:
-        """Time, for those who wait; leases last as long as before."""
+        """Move the loop's time, for waits; leases do not end sooner."""
         self._loop.ahead_seconds += seconds
 
     async def passes(self, seconds: float) -> None:
@@ -162,8 +162,8 @@ def run_in_room(test: Callable[[Room], Awaitable[None]]) -> None:
         try:
             await test(room)
         finally:
-            room.place.go_on()
-            room.place.fault = None
+            room.backend.unstall()
+            room.backend.fault = None
             room.waiting.stop()
             await room.settled()
             await room.store.close()

@@ -1,4 +1,4 @@
-"""The built wheel, installed as users install it: nothing of this source tree can be imported."""
+"""The built wheel, installed as by users: nothing from this source tree can be imported."""
 
 import json
 import os
@@ -40,7 +40,7 @@ def build(folder: Path, *targets: str, source: Path = ROOT, **environment: str) 
 
 
 class Installed:
-    """An environment with the wheel in it, and a home of its own for the data."""
+    """An environment with the wheel, and its own home for data."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -48,16 +48,16 @@ class Installed:
         self.python = folder / "bin" / "python"
 
     def make(self, *requirements: object, has_pip: bool = True) -> None:
-        """Install `requirements`, with the environment's own pip or, which is quicker, with that of the system."""
+        """Install `requirements` with the environment's own pip or, faster, with the system's."""
         run_checked(sys.executable, "-m", "venv", *([] if has_pip else ["--without-pip"]), self.folder)
         pip = [self.python, "-m", "pip"] if has_pip else [_base_python(), "-m", "pip", "--python", self.python]
         run_checked(*pip, "install", "--quiet", "--disable-pip-version-check", *requirements)
         self.home.mkdir()
 
     def add_copies(self, *extras: str) -> None:
-        """Make importable, of all that tests have, only what the package and `extras` ask for.
+        """Make only what the package and `extras` require importable, from the tests' own environment.
 
-        Quick and without a network. What is not declared stays missing, as it would for a user.
+        Fast, and without a network. Undeclared packages are missing, as they would be for a user.
         """
         folder = self.folder / "-".join(["copies", *extras])
         site = next(self.folder.glob("lib/*/site-packages"))
@@ -80,7 +80,7 @@ class Installed:
         command = [str(self.folder / "bin" / "octostore"), *arguments]
         return run(
             command,
-            told=given,
+            stdin_data=given,
             env=self.environment | environment,
             cwd=self.home,
             stdout=subprocess.PIPE,
@@ -117,7 +117,7 @@ class Installed:
                 server.terminate()
 
     def mcp(self, **environment: str) -> dict[str, Any]:
-        """What an agent gets that asks which jobs there are."""
+        """What an agent gets if it lists the claimed jobs."""
         said = "".join(json.dumps(line) + "\n" for line in (INITIALIZE, LIST_JOBS))
         done = self.run("mcp", given=said, **environment)
         replies = {reply["id"]: reply for reply in map(json.loads, done.stdout.splitlines()) if "id" in reply}
@@ -145,7 +145,7 @@ def run_checked(*command: object, cwd: Path | None = None, environment: dict[str
 
 
 def _declared(found: Distribution, extras: set[str]) -> set[Path]:
-    """Return the files and folders of everything that `found[extras]` needs, but not its own."""
+    """Return the files and folders of everything that `found[extras]` requires, but not its own."""
     wanted, names = [(found, extras)], set()
     entries: set[Path] = set()
     while wanted:

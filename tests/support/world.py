@@ -1,4 +1,4 @@
-"""The core on the plainest store, with time and chance in the test's hands."""
+"""The core on the simplest store, with controlled time and randomness."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ START_MS = 1_800_000_000_000
 
 
 class ManualClock:
-    """Time stands still until the test moves it, in either direction."""
+    """Time stands still until the test moves it, forward or back."""
 
     def __init__(self, now_ms: int = START_MS) -> None:
         self.now_ms = now_ms
@@ -34,14 +34,14 @@ class ManualClock:
 
 
 class DatabaseClock(ManualClock):
-    """For a store that tells the time itself, with its counters: a moment that nothing was written at is not kept."""
+    """For a store with its own clock: a time at which nothing was written is not kept."""
 
     def __call__(self, last: Mark) -> Mark:
         return as_stored(last)
 
 
 def repeatable_sources(seed: int = 0, retry: RetryPolicy | None = None) -> Sources:
-    """Two of these with the same seed give the same leases and the same jitter."""
+    """With the same seed, leases and jitter are the same."""
     numbers = count(1)
     chance = random.Random(seed)
     return Sources(lambda: f"lease-{next(numbers)}", chance.random, retry or RetryPolicy())
@@ -60,7 +60,7 @@ class World:
         self.sources = repeatable_sources(retry=retry)
 
     def do(self, command: Command[R_co]) -> R_co:
-        """Run one command in a transaction of its own."""
+        """Run one command in its own transaction."""
         (answer,) = self.batch([command])
         if isinstance(answer, OctoStoreError):
             raise answer
