@@ -12,7 +12,7 @@ COLLECTED := .venv/.collected
 .DEFAULT_GOAL := help
 
 .PHONY: help
-help: ## what can be made
+help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # $(call set-up,EXTRA): the versions of uv.lock with uv, the newest with pip. uv keeps uv.lock in step with pyproject.toml.
@@ -39,10 +39,10 @@ $(RELEASE_READY): $(READY)
 	@touch $(RELEASE_READY)
 
 .PHONY: install
-install: $(READY) ## the library and its tools, in .venv
+install: $(READY) ## set up .venv
 
 .PHONY: serve
-serve: $(READY) ## the server on http://127.0.0.1:3000, with its data in an SQLite file
+serve: $(READY) ## run the server on http://127.0.0.1:3000, with its data in a SQLite file
 	$(BIN)/octostore serve $(ARGS)
 
 # So that not each of the five below compiles all modules by itself. Two at once, because most machines can.
@@ -51,11 +51,11 @@ $(COLLECTED): $(READY) $(shell find src tests -name '*.py')
 	@touch $(COLLECTED)
 
 .PHONY: test
-test: $(COLLECTED) ## all tests, in under five minutes
+test: $(COLLECTED) ## run all tests, in under five minutes
 	$(BIN)/pytest -n 5 --dist loadgroup -m 'not slow'  # many of them wait for leases and processes
 
 .PHONY: faults
-faults: $(READY) ## the long form of the fault tests, bad clients, a swarm of killed agents, and 1,000 simulated hours
+faults: $(READY) ## run the long fault tests, bad clients, a swarm of killed agents, and 1,000 simulated hours
 	$(BIN)/pytest -m slow
 	$(BIN)/python -m tests.processes.bad_clients --seconds 120
 	$(BIN)/python -m tests.agents.swarm
@@ -64,7 +64,7 @@ faults: $(READY) ## the long form of the fault tests, bad clients, a swarm of ki
 	$(BIN)/python -m tests.simulation --seeds 2001..3000 --hours 0.1 --pace 5
 
 .PHONY: lint
-lint: $(READY) ## formatting, lint, types and layers
+lint: $(READY) ## check formatting, lint, types and layers
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
@@ -72,42 +72,42 @@ lint: $(READY) ## formatting, lint, types and layers
 	$(BIN)/deptry src
 
 .PHONY: compat
-compat: $(READY) ## a quick part of the tests on each Python that is installed, and with the oldest dependencies
+compat: $(READY) ## run a quick part of the tests on each installed Python, and with the oldest dependencies
 	$(BIN)/python -m release.compat
 
 .PHONY: dist
-dist: $(READY) ## the wheel and the sdist, in dist/; the same bytes each time
+dist: $(READY) ## build the wheel and the sdist in dist/, reproducibly
 	$(BIN)/hatchling build -d dist
 
 .PHONY: sbom
-sbom: $(READY) ## what the package and its extras install, as CycloneDX, in dist/
+sbom: $(READY) ## list what the package and its extras install, as CycloneDX, in dist/
 	$(BIN)/python -m release.sbom
 
 .PHONY: release-check
-release-check: $(RELEASE_READY) ## all that a release consists of; VERSION=1.2.3 also checks that it is that version
+release-check: $(RELEASE_READY) ## check everything in a release; VERSION=1.2.3 also checks the version
 	$(BIN)/python -m release.check --version '$(VERSION)'
 
 .PHONY: lock
-lock: $(READY) ## bring uv.lock in step with pyproject.toml; UPGRADE=1 takes the newest versions
+lock: $(READY) ## update uv.lock from pyproject.toml; UPGRADE=1 takes the newest versions
 	$(BIN)/uv lock $(if $(UPGRADE),--upgrade)
 
 .PHONY: docs
-docs: $(READY) ## the documentation site, in build/site, with every link checked
+docs: $(READY) ## build the documentation site in build/site, and check every link
 	$(BIN)/python -m docs.site.build
 
 .PHONY: pictures
-pictures: $(READY) ## the pictures of the documents, from what a store does and what its page shows
+pictures: $(READY) ## redraw the pictures in the documents, from a real store and its page
 	$(BIN)/python -m docs.pictures.draw
 	$(BIN)/python -m docs.pictures.photograph
 
 .PHONY: references
-references: $(READY) ## the pages and plugin files that are generated from the code
+references: $(READY) ## regenerate the pages and plugin files that come from the code
 	$(BIN)/python -m docs.references
 
 .PHONY: bench
-bench: $(BENCH_READY) ## speed, side by side, in one run
+bench: $(BENCH_READY) ## measure speed side by side with other systems
 	$(BIN)/python bench/run.py
 
 .PHONY: clean
-clean: ## remove what the other targets made
+clean: ## remove everything the other targets created
 	rm -rf .venv build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .compat dist
