@@ -33,7 +33,7 @@ class Where(msgspec.Struct, frozen=True):
     place: str
     """For people to read."""
     open_alone: Callable[[], Backend] | None = None
-    """Opens a file on a full disk, for reading."""
+    """Opens a file on a full disk, for one read."""
 
 
 def find_store(url: str | None) -> Where:

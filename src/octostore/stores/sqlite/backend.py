@@ -26,7 +26,7 @@ LOOK_SECONDS = 0.1
 
 
 class SqliteBackend:
-    """`is_alone` is for reading on a full disk: see `connect`. Each read then locks the file, and unlocks it."""
+    """`is_alone` is for one read on a full disk: see `connect`. The file stays locked until `close`."""
 
     def __init__(
         self, path: str | os.PathLike[str], identity: Identity | None = None, *, is_alone: bool = False
@@ -43,7 +43,7 @@ class SqliteBackend:
         """Whether the database file records that it depends on its -wal, as far as we know."""
         self._gate = Gate()
         self._is_alone = is_alone
-        self._readers = Readers(partial(connect, self.path, is_alone=is_alone), is_good=lambda _: not is_alone)
+        self._readers = Readers(partial(connect, self.path, is_alone=is_alone))
         try:
             with self._faults:
                 self._open()
