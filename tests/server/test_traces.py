@@ -2,7 +2,10 @@
 
 import pytest
 
+import octostore
+from tests.support.proxy import Exchange, Proxy, pass_on
 from tests.support.server import ServerProcess
+from tests.support.spans import Spans, place_of, trace_of
 
 ENQUEUED, ATTEMPT, IN_BODY = (f"00-{digit * 32}-{digit * 16}-01" for digit in "123")
 
@@ -50,3 +53,27 @@ def test_what_is_malformed_is_ignored_in_the_header_and_refused_in_the_body(
     assert server.get(f"/jobs/{name}").json["traceparent"] is None
     refused = server.post("/jobs", {"kind": "build", "traceparent": malformed})
     assert (refused.status, refused.json["field"]) == (400, "traceparent")
+
+
+def add_own_span(exchange: Exchange) -> None:
+    """As a proxy that traces does: the request goes on in the same trace, below a span of the proxy's."""
+    headers = exchange.seen.headers
+    if "traceparent" in headers:
+        version, trace_id, _span_id, flags = headers["traceparent"].split("-")
+        headers["traceparent"] = f"{version}-{trace_id}-{'5' * 16}-{flags}"
+    pass_on(exchange)
+
+
+def test_through_a_proxy_that_traces_an_attempt_is_still_received_once(server: ServerProcess) -> None:
+    spans = Spans()
+    with (
+        Proxy(server.port).always(add_own_span) as proxy,
+        octostore.connect(proxy.url, token=server.token, tracing=spans.provider) as store,
+        store.hold("traced-by-proxy") as claim,
+    ):
+        assert (claim.reply.attempt_traceparent or "").split("-")[2] == "5" * 16
+    receive, settle, process = spans
+    assert spans.names == ["receive", "settle", "process"]
+    assert len({trace_of(span) for span in spans}) == 1
+    assert process["parent_id"] == place_of(receive)[1]
+    assert settle["parent_id"] == place_of(process)[1]

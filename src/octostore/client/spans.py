@@ -187,9 +187,10 @@ class _Receive(_Part):
         if not isinstance(reply, ClaimReply) or reply.status != "claimed":
             return
         context = self.span.get_span_context()
-        stored = reply.attempt_traceparent
-        is_ours = stored in {None, self.commands[0].traceparent, traceparent_of(context)}  # type: ignore[attr-defined]
-        attempt = _attempt_of(reply, context if is_ours else _context_of(stored))
+        stored = _context_of(reply.attempt_traceparent)
+        # The trace, not the span: a proxy or an instrumented HTTP client in between may have added its own span.
+        is_ours = not stored.is_valid or stored.trace_id == context.trace_id
+        attempt = _attempt_of(reply, context if is_ours else stored)
         self._spans.remember(reply.lease_id or "", attempt)
         if is_ours:  # or it was received before: this is a repeated call, or the claim was handed over
             self.span.set_attributes(attempt.attributes)
