@@ -4,7 +4,7 @@ import asyncio
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
@@ -208,7 +208,7 @@ def test_a_block_that_is_never_entered_is_warned_about(port: Port) -> None:
     store = octostore.OctoStore(port)
     with pytest.warns(RuntimeWarning, match=r"hold\('job'\) was never entered, so nothing was claimed"):
         store.hold("job")
-    with pytest.warns(RuntimeWarning, match=r"keep\(\) was never entered"):
+    with pytest.warns(RuntimeWarning, match=r"keep\(\) was never entered, so nothing keeps the claim alive"):
         store.keep(store.claim_job("other"))
     assert events_of(port) == ["claimed"]
 
@@ -243,6 +243,57 @@ def test_a_hold_decorates_a_function_that_is_called_many_times(port: Port) -> No
 
     assert (report(), report()) == ("claimed", "claimed")
     assert events_of(port) == ["claimed", "released"] * 2
+
+
+async def _coroutine() -> None:
+    """Runs when it is awaited."""
+
+
+async def _async_generator() -> AsyncIterator[int]:
+    yield 1
+
+
+def _generator() -> Iterator[int]:
+    yield 1
+
+
+@pytest.mark.parametrize("function", [_coroutine, _async_generator, _generator])
+def test_a_hold_does_not_decorate_what_runs_after_its_block(port: Port, function: Callable[[], Any]) -> None:
+    with pytest.raises(octostore.InvalidInput, match=r"hold\('job'\) would end before _\w+ runs"):
+        octostore.OctoStore(port).hold("job")(function)
+    assert events_of(port) == []
+
+
+class Breaking:
+    """Spans whose `process` cannot begin, or during which Ctrl-C arrives."""
+
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
+    def start_work(self, _reply: ClaimReply) -> None:
+        raise self._error
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), RuntimeError("a broken span processor")])
+def test_a_block_that_cannot_begin_does_not_keep_its_claim(port: Port, error: BaseException) -> None:
+    claim = held(port)
+    port.spans = Breaking(error)  # type: ignore[assignment]
+    with pytest.raises(type(error)), claim:
+        pytest.fail("it began")
+    assert events_of(port) == ["claimed", "released"]
+    assert claim.remaining() == 0
+
+
+def test_a_block_of_asyncio_that_cannot_begin_does_not_keep_its_claim() -> None:
+    async def run() -> str:
+        async with await octostore.connect_async("memory:") as store:
+            store._port.blocking.spans = Breaking(RuntimeError("a broken span processor"))
+            with pytest.raises(RuntimeError, match="broken"):
+                async with store.hold("job"):
+                    pytest.fail("it began")
+            return (await store.get_job("job")).status
+
+    assert asyncio.run(run()) == "free"
 
 
 # A call

@@ -2,17 +2,28 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncContextDecorator
+from contextlib import AbstractAsyncContextManager, AsyncContextDecorator, suppress
 from typing import Any, Self
 
 from octostore.client.claiming import HoldCall, claim_async
-from octostore.client.hold import BlockBase, F, Granted, KeptClaim, granted, hold_text, refresh_command, renewed
+from octostore.client.hold import (
+    BLOCK_NOT_ENTERED,
+    IF_NOT_KEPT,
+    BlockBase,
+    F,
+    Granted,
+    KeptClaim,
+    granted,
+    hold_text,
+    refresh_command,
+    renewed,
+)
 from octostore.client.lateness import check_ttl_is_safe_here, must_measure, own_lateness
 from octostore.client.methods import Awaiting
 from octostore.client.port import AsyncPort
 from octostore.client.threads import in_background, in_thread
 from octostore.core.commands import Command
-from octostore.core.errors import Unreachable
+from octostore.core.errors import OctoStoreError, Unreachable
 from octostore.core.replies import ClaimReply
 from octostore.stores.clock import boottime
 from octostore.stores.loop_flag import LoopFlag
@@ -64,7 +75,12 @@ class AsyncHeldClaim(Awaiting, KeptClaim):
         super().__init__(port.blocking, granted, lost, stop, **options)
 
     async def __aenter__(self) -> Self:
-        self._enter()
+        try:
+            self._enter()
+        except BaseException:
+            with suppress(OctoStoreError):
+                await in_thread(self.give_up, BLOCK_NOT_ENTERED)
+            raise
         return self
 
     async def __aexit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
@@ -118,4 +134,4 @@ def keep_block_async(
     async def open_claim() -> AsyncHeldClaim:
         return AsyncHeldClaim(port, await refresh_if_old_async(port, granted(reply, asked_at)), on_lost=on_lost)
 
-    return AsyncBlock("keep()", open_claim)
+    return AsyncBlock("keep()", open_claim, IF_NOT_KEPT)

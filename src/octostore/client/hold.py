@@ -52,6 +52,8 @@ C = TypeVar("C")
 F = TypeVar("F", bound=Callable[..., Any])
 
 BLOCK_ENDED = "its block has ended"
+BLOCK_NOT_ENTERED = "its block could not be entered"
+IF_NOT_KEPT = "nothing keeps the claim alive"
 NOT_RENEWED = "it could not be renewed in time, so someone else may have the job by now"
 
 
@@ -133,9 +135,10 @@ def refresh_if_old(port: Port, answer: Granted) -> Granted:
 class BlockBase(Generic[C]):
     """A claim for the length of one `with` block. Nothing is claimed before the block is entered."""
 
-    def __init__(self, call: str, open_claim: Callable[[], C]) -> None:
+    def __init__(self, call: str, open_claim: Callable[[], C], if_unused: str = "nothing was claimed") -> None:
         self._call = call
         self._open_claim = open_claim
+        self._if_unused = if_unused
         self._is_used = False
 
     def _use(self) -> None:
@@ -150,7 +153,7 @@ class BlockBase(Generic[C]):
     def __del__(self) -> None:
         if not getattr(self, "_is_used", True):
             warnings.warn(
-                f"{self._call} was never entered, so nothing was claimed; use it in a `with` statement",
+                f"{self._call} was never entered, so {self._if_unused}; use it in a `with` statement",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -161,6 +164,7 @@ class Block(BlockBase["HeldClaim"], AbstractContextManager["HeldClaim"], Context
 
     def __call__(self, function: F) -> F:
         self._is_used = True
+        _check_runs_when_called(function, self._call)
         return super().__call__(function)
 
     def __enter__(self) -> "HeldClaim":
@@ -170,6 +174,14 @@ class Block(BlockBase["HeldClaim"], AbstractContextManager["HeldClaim"], Context
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         self._claim.__exit__(kind, error, traceback)
+
+
+def _check_runs_when_called(function: Callable[..., Any], call: str) -> None:
+    from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction  # noqa: PLC0415  # slow to import
+
+    if any(runs_later(function) for runs_later in (iscoroutinefunction, isasyncgenfunction, isgeneratorfunction)):
+        name = getattr(function, "__name__", "the function")
+        raise InvalidInput("function", f"cannot be decorated: {call} would end before {name} runs; use it inside")
 
 
 def renewed(call: HoldCall) -> HoldCall:
@@ -198,7 +210,7 @@ def keep_block(port: Port, reply: ClaimReply, asked_at: float, on_lost: Callable
     def open_claim() -> HeldClaim:
         return HeldClaim(port, refresh_if_old(port, granted(reply, asked_at)), on_lost=on_lost)
 
-    return Block("keep()", open_claim)
+    return Block("keep()", open_claim, IF_NOT_KEPT)
 
 
 class KeptClaim:
@@ -658,7 +670,12 @@ class HeldClaim(Blocking, KeptClaim):
         super().__init__(port, granted, self.lost, self.stop_requested, **options)
 
     def __enter__(self) -> Self:
-        self._enter()
+        try:
+            self._enter()
+        except BaseException:  # Ctrl-C, for one: no `__exit__` follows, and heartbeats would keep the job forever
+            with suppress(OctoStoreError):
+                self.give_up(BLOCK_NOT_ENTERED)
+            raise
         return self
 
     def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
