@@ -43,9 +43,16 @@ def requirement(recorded: str, extra: str) -> str:
     direct = msgspec.json.decode(recorded, type=_Direct)
     if direct.vcs_info:
         revision = direct.vcs_info.get("requested_revision") or direct.vcs_info["commit_id"]
-        return shlex.quote(f"octostore[{extra}] @ {direct.vcs_info['vcs']}+{direct.url}@{revision}")
+        return shlex.quote(f"octostore[{extra}] @ {direct.vcs_info['vcs']}+{_without_secrets(direct.url)}@{revision}")
     address = urlsplit(direct.url)
     if address.scheme != "file":
-        return shlex.quote(f"octostore[{extra}] @ {direct.url}")
+        return shlex.quote(f"octostore[{extra}] @ {_without_secrets(direct.url)}")
     path = shlex.quote(f"{unquote(address.path)}[{extra}]")
     return f"-e {path}" if direct.dir_info.get("editable") else path
+
+
+def _without_secrets(url: str) -> str:
+    """Installers should not record a password, but some do; and a query may be a signature."""
+    address = urlsplit(url)
+    user, at, host = address.netloc.rpartition("@")
+    return address._replace(netloc=f"{user}{at}{host}" if user == "git" else host, query="").geturl()

@@ -287,7 +287,7 @@ def test_a_block_that_cannot_begin_does_not_keep_its_claim(port: Port, error: Ba
 def test_a_block_of_asyncio_that_cannot_begin_does_not_keep_its_claim() -> None:
     async def run() -> str:
         async with await octostore.connect_async("memory:") as store:
-            store._port.blocking.spans = Breaking(RuntimeError("a broken span processor"))
+            store._port.blocking.spans = Breaking(RuntimeError("a broken span processor"))  # type: ignore[assignment]
             with pytest.raises(RuntimeError, match="broken"):
                 async with store.hold("job"):
                     pytest.fail("it began")

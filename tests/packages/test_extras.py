@@ -42,6 +42,24 @@ def test_it_comes_from_the_same_source(recorded: str, expected: str) -> None:
     assert requirement(recorded, "server") == expected
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://me:s3cret@example.org/o",
+        "https://s3cret@example.org/o",
+        "ssh://git:s3cret@example.org/o",
+        "https://me:p@s3cret@example.org/o",
+        "https://example.org/o?signature=s3cret",
+        "https://${NAME}:s3cret@example.org/o",
+    ],
+)
+@pytest.mark.parametrize("kind", ['"vcs_info": {"vcs": "git", "commit_id": "v1"}', '"archive_info": {}'])
+def test_a_recorded_secret_is_not_shown(url: str, kind: str) -> None:
+    shown = requirement(f'{{"url": "{url}", {kind}}}', "server")
+    assert "s3cret" not in shown
+    assert "://example.org/o" in shown
+
+
 def test_here_it_is_this_source_tree() -> None:
     assert how_to_add("server").endswith(f"-e '{ROOT}[server]'") or how_to_add("server").endswith(f"{ROOT}[server]")
 
