@@ -172,6 +172,25 @@ def test_a_token_cannot_be_rotated_without_a_server_or_over_another_file(clean: 
     assert run_cli("list", OCTOSTORE_URL=server.url, OCTOSTORE_TOKEN=token).code == 0, "it was not rotated"
 
 
+def test_a_token_is_not_rotated_if_it_cannot_be_written(clean: Path, server: ServerProcess) -> None:
+    env = {"OCTOSTORE_URL": server.url, "OCTOSTORE_TOKEN": server.new_token("ci", "read")}
+    done = run_cli("token", "rotate", "--to", str(clean / "no-such-folder" / "ci.token"), **env)
+    assert (done.code, done.out) == (64, ""), "it is not printed instead"
+    assert "cannot be written: there is no such folder, or you may not write there; nothing was rotated" in done.err
+    assert run_cli("list", **env).code == 0, "it was not rotated"
+
+
+def test_a_token_is_rotated_where_a_link_leads(clean: Path, server: ServerProcess) -> None:
+    path, link = clean / "ci.token", clean / "link.token"
+    path.touch(mode=0o600)
+    path.write_text(server.new_token("ci", "read") + "\n")
+    link.symlink_to(path.name)
+    env = {"OCTOSTORE_URL": server.url, "OCTOSTORE_TOKEN_FILE": str(path)}
+    assert run_cli("token", "rotate", "--to", str(link), **env).code == 0
+    assert link.is_symlink()
+    assert run_cli("list", **env).code == 0, "others who use the file have the new token"
+
+
 def test_tokens_for_a_tokens_file(clean: Path, server: ServerProcess) -> None:
     done = run_cli("token", "generate", "ci", "--scope", "claim", "--prefix", "deploy-")
     name, scopes, token, prefix = done.out.split()

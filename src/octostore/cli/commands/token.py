@@ -152,7 +152,7 @@ def _rotate(arguments: Arguments, context: Context) -> int:
     name, token = rotated.github_username, rotated.token or ""
     if arguments.to is not None:
         try:
-            write_token_file(arguments.to, token)
+            write_token_file(arguments.to.resolve(), token)
         except OSError as error:
             context.console.print_message(f"{arguments.to} cannot be written: {error.strerror}; here is the token")
         else:
@@ -169,6 +169,9 @@ def _rotate(arguments: Arguments, context: Context) -> int:
 
 def _check_replaceable(path: Path) -> None:
     check_file(str(path))
+    if not os.access(path.resolve().parent, os.W_OK | os.X_OK):
+        problem = "there is no such folder, or you may not write there; nothing was rotated"
+        raise InvalidInput("--to", f"({path}) cannot be written: {problem}")
     try:
         is_token = not os.path.lexists(path) or is_well_formed(path.read_text(errors="replace").strip())
     except OSError as error:
