@@ -44,7 +44,8 @@ class Operators(Tasks):
             raise Refused("LimitExceeded", status=None, limit=limit)
 
     def put_in_queue(self, job: Job, command: c.Enqueue) -> None:
-        due_at = self.now if command.run_at is None else command.run_at
+        delay_ms = 0 if command.delay is None else int(command.delay * 1_000)
+        due_at = self.now + delay_ms if command.run_at is None else command.run_at
         # A lock delay that has not passed is kept; a `run_at` in the past means an earlier place in the queue.
         available_at = max(due_at, job.available_at) if job.available_at > self.now else due_at
         status = "claimed" if job.claim else "queued"

@@ -21,6 +21,7 @@ KINDS = st.sampled_from(["build", "test"])
 SESSIONS = st.sampled_from(["s", "t"])
 REQUESTS = st.sampled_from([None, None, "r1", "r2", "r3", "r4"])
 TTLS = st.sampled_from([1, 5, 30])
+DELAYS = st.sampled_from([0, 0.5, 60])
 PRINCIPALS = st.sampled_from(["local", "local", "guest"])
 MAX_CLAIMS = st.sampled_from([None, None, 1, 2])
 PREFIXES = st.sampled_from(["", "", "a", "d/"])
@@ -170,13 +171,13 @@ def any_command() -> st.SearchStrategy[AnyCommand]:
         releases(),
         st.builds(c.ReleaseLock, **{**lease, "job_id": LOCKS}),
         st.builds(
-            c.Enqueue,
+            lambda start, **terms: c.Enqueue(**start, **terms),
+            start=runs_at.map(lambda at: {"run_at": at}) | DELAYS.map(lambda seconds: {"delay": seconds}),
             job_id=JOBS,
             kind=KINDS,
             queue=QUEUES,
             payload=DOCUMENTS,
             priority=st.sampled_from([1, 5]),
-            run_at=runs_at,
             max_attempts=st.sampled_from([1, 2, 5]),
             traceparent=TRACES,
         ),

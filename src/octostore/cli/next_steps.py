@@ -16,7 +16,7 @@ _STEPS = {
     "moved": "find the files and put them back together, or restore a backup with `octostore restore`",
     "newer_schema": "use the version of octostore that wrote it, or a newer one",
     "no_server": "start one with `octostore serve` and try again, or name one elsewhere with `--url`",
-    "no_store": "if this is the right store, claim or enqueue a job to create it; otherwise set `--url` or OCTOSTORE_URL",
+    "no_store": "if this is the right store, claim or enqueue a job to create it; else set `--url` or OCTOSTORE_URL",
     "not_a_database": "check the path or database name; set another with `--url` or OCTOSTORE_URL",
     "other_user": "find out whose process it is, or start your own server at another address",
     "read_only": "check its permissions, and that it is not a standby",
