@@ -17,6 +17,8 @@ from tests.support.server import ServerProcess
 from tests.support.wheels import Installed, build, run_checked
 
 EXTRAS = user_extras()
+ASYNC = {"async", "mcp"}
+"""Either brings what the other needs."""
 BAD_INPUT = 64
 LIST_ASYNC = """
 import asyncio, octostore, sys
@@ -41,7 +43,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
     installed = Installed(tmp_path_factory.mktemp("wheel") / "env")
-    installed.make("--no-index", "--no-deps", wheel, has_pip=False)
+    installed.make_alone(wheel)
     return installed
 
 
@@ -78,10 +80,15 @@ def test_the_demo(installed: Installed) -> None:
     check_demo(installed)
 
 
-@pytest.mark.parametrize("extras", [(), *((extra,) for extra in EXTRAS), tuple(EXTRAS)], ids="+".join)
-def test_with_each_extra_and_without(extras: tuple[str, ...], installed: Installed, server: ServerProcess) -> None:
+@pytest.mark.parametrize("extras", [*((extra,) for extra in EXTRAS), tuple(EXTRAS)], ids="+".join)
+def test_what_each_extra_adds(extras: tuple[str, ...], installed: Installed, server: ServerProcess) -> None:
     installed.add_copies(*extras)
-    check_extras(installed, set(extras), server)
+    check_added(installed, set(extras), server)
+
+
+def test_without_an_extra_the_message_says_what_to_type(installed: Installed, server: ServerProcess) -> None:
+    installed.add_copies()
+    check_missing(installed, set(), server)
 
 
 def test_commands_without_an_extra(installed: Installed) -> None:
@@ -99,7 +106,8 @@ def test_installed_from_the_index(extra: str, wheel: Path, server: ServerProcess
     installed.make(f"{wheel}[{extra}]" if extra else wheel)
     check_demo(installed)
     check_commands(installed)
-    check_extras(installed, {extra}, server)
+    check_added(installed, {extra}, server)
+    check_missing(installed, {extra}, server)
 
 
 @pytest.mark.slow
@@ -145,36 +153,40 @@ def check_commands(installed: Installed) -> None:
     assert not installed.mcp().get("isError")
 
 
-def check_extras(installed: Installed, extras: set[str], server: ServerProcess) -> None:
+def check_added(installed: Installed, extras: set[str], server: ServerProcess) -> None:
+    at_server = {"OCTOSTORE_URL": server.url, "OCTOSTORE_TOKEN": server.token}
     if "server" in extras:
         with installed.serving():
             pass
-    else:
+    if "postgres" in extras:
+        done = installed.run("run", "job", "--", "true", OCTOSTORE_URL=new_schema())
+        assert done.returncode == 0, done.stderr
+    if "otel" in extras:
+        done = installed.run("run", "job", "--", "true", OCTOSTORE_TRACING="1")
+        assert done.returncode == 0, done.stderr
+    if extras & ASYNC:
+        assert not installed.mcp(**at_server).get("isError")
+        printed = installed.python_prints(LIST_ASYNC, **at_server)
+        assert printed.startswith("["), printed
+
+
+def check_missing(installed: Installed, extras: set[str], server: ServerProcess) -> None:
+    """All but `extras`."""
+    at_server = {"OCTOSTORE_URL": server.url, "OCTOSTORE_TOKEN": server.token}
+    if "server" not in extras:
         done = installed.run("serve", "--port", "1")
         assert_says(done.returncode, done.stderr, "server", installed)
-
-    url = new_schema() if "postgres" in extras else "postgresql://octostore@db.example.org/jobs"
-    done = installed.run("run", "job", "--", "true", OCTOSTORE_URL=url)
-    if "postgres" in extras:
-        assert done.returncode == 0, done.stderr
-    else:
+    if "postgres" not in extras:
+        url = "postgresql://octostore@db.example.org/jobs"
+        done = installed.run("run", "job", "--", "true", OCTOSTORE_URL=url)
         assert_says(done.returncode, done.stderr, "postgres", installed)
-
-    done = installed.run("run", "job", "--", "true", OCTOSTORE_TRACING="1")
-    if "otel" in extras:
-        assert done.returncode == 0, done.stderr
-    else:
+    if "otel" not in extras:
+        done = installed.run("run", "job", "--", "true", OCTOSTORE_TRACING="1")
         assert_says(done.returncode, done.stderr, "otel", installed)
-
-    at_server = {"OCTOSTORE_URL": server.url, "OCTOSTORE_TOKEN": server.token}
-    printed = installed.python_prints(LIST_ASYNC, **at_server)
-    if extras & {"async", "mcp"}:
-        assert not installed.mcp(**at_server).get("isError")
-        assert printed.startswith("["), printed
-    else:
+    if not extras & ASYNC:
         done = installed.run("mcp", given="", **at_server)
         assert_says(done.returncode, done.stderr, "mcp", installed)
-        assert_says(BAD_INPUT, printed, "async", installed)
+        assert_says(BAD_INPUT, installed.python_prints(LIST_ASYNC, **at_server), "async", installed)
 
 
 def assert_says(code: int, text: str, extra: str, installed: Installed) -> None:

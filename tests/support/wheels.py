@@ -47,11 +47,18 @@ class Installed:
         self.home = folder / "home"
         self.python = folder / "bin" / "python"
 
-    def make(self, *requirements: object, has_pip: bool = True) -> None:
-        """Install `requirements` with the environment's own pip or, faster, with the system's."""
-        run_checked(sys.executable, "-m", "venv", *([] if has_pip else ["--without-pip"]), self.folder)
-        pip = [self.python, "-m", "pip"] if has_pip else [_base_python(), "-m", "pip", "--python", self.python]
-        run_checked(*pip, "install", "--quiet", "--disable-pip-version-check", *requirements)
+    def make(self, *requirements: object) -> None:
+        """Install `requirements` with the environment's own pip."""
+        run_checked(sys.executable, "-m", "venv", self.folder)
+        run_checked(self.python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *requirements)
+        self.home.mkdir()
+
+    def make_alone(self, wheel: Path) -> None:
+        """Install `wheel` and nothing else, with uv: three times as quick, and without a network."""
+        uv = (sys.executable, "-m", "uv", "--quiet", "--offline", "--no-config")
+        run_checked(*uv, "venv", "--python", sys.executable, self.folder)
+        options = ("--no-index", "--no-deps", "--compile-bytecode", "--python", self.python)
+        run_checked(*uv, "pip", "install", *options, wheel)
         self.home.mkdir()
 
     def add_copies(self, *extras: str) -> None:
@@ -124,10 +131,6 @@ class Installed:
         assert 2 in replies, done.stdout + done.stderr
         result: dict[str, Any] = replies[2]["result"]
         return result
-
-
-def _base_python() -> str:
-    return str(getattr(sys, "_base_executable", sys.executable))
 
 
 def run_checked(*command: object, cwd: Path | None = None, environment: dict[str, str] | None = None) -> str:
