@@ -1,8 +1,11 @@
 """For all tests."""
 
 import gc
+import itertools
 import os
+import re
 import signal
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -16,6 +19,8 @@ gc.disable()
 # No timed assertions: an example that takes long on a busy machine is no counterexample.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+_numbers = itertools.count()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -42,3 +47,12 @@ def _interruptible() -> None:
     for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, usual)
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Like pytest's own, which goes through the folders of all earlier tests, several times, to find a free number."""
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    folder = tmp_path_factory.getbasetemp() / f"{name}{next(_numbers)}"
+    folder.mkdir(mode=0o700)
+    return folder
