@@ -1,5 +1,6 @@
 """What a built site must not have: links that lead nowhere, and anything that is loaded from elsewhere."""
 
+import os.path
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -40,7 +41,7 @@ def _problem(site: Path, path: Path, tag: str, link: str, pages: dict[Path, _Pag
     if parts.scheme or parts.netloc:
         return "is loaded from elsewhere" if tag in LOADED else None
     start = site if parts.path.startswith("/") else path.parent  # only 404.html, which is shown at any address
-    target = (start / unquote(parts.path).lstrip("/")).resolve() if parts.path else path
+    target = Path(os.path.normpath(start / unquote(parts.path).lstrip("/"))) if parts.path else path
     if target.is_dir():
         target /= "index.html"
     if not target.is_file():
