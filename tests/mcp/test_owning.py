@@ -332,9 +332,9 @@ def test_bad_input_names_the_argument_and_changes_nothing(world: World) -> None:
 def test_a_word_that_is_none_of_few_gets_the_list_of_them(world: World) -> None:
     refused = world.ann.call("release_job", job_id="job", outcome="finished")
     assert refused.document["field"] == "outcome"
-    assert "use one of: 'released', 'done', 'failed', 'deferred'" in refused.document["error"]
+    assert "it must be one of released, done, failed, deferred" in refused.document["error"]
     refused = world.ann.call("save_session", session_id="main", context=1, phase="thinking")
-    assert "use one of: 'idle', 'planning'" in refused.document["error"]
+    assert "it must be one of idle, planning" in refused.document["error"]
     refused = world.ann.call("read_events", types=["claimed", "stolen"])
     assert "'stolen', which is not a type of event; use: enqueued, claimed, " in refused.document["error"]
 

@@ -215,11 +215,21 @@ def test_which_signs_a_job_may_have_and_which_any_other_name() -> None:
 
 def test_a_refusal_lists_what_is_allowed() -> None:
     with pytest.raises(
-        InvalidInput, match=r"must not contain ' ': use letters, digits, `-`, .*`#`, `:`, `@`, `[+]`, `=`$"
+        InvalidInput, match=r"must not contain ' ': use letters, digits, `-`, .*`#`, `:`, `@`, `[+]`, `=`, `/`$"
     ):
         names.check_job_id("job_id", "a b")
-    with pytest.raises(InvalidInput, match=r"must not contain '#': use letters, digits, `-`, `_`, `.`$"):
+    with pytest.raises(InvalidInput, match=r"must not contain '#': use letters, digits, `-`, `_`, `.`, `/`$"):
         names.check_lock_name("job_id", "a#b")
+    with pytest.raises(InvalidInput, match=r"must not contain '/': use letters, digits, `-`, `_`, `.`$"):
+        names.check_name("queue", "a/b")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"), [(0.0, "0"), (172_800.0, "172,800"), (0.5, "0.5"), (float("nan"), "nan")]
+)
+def test_a_number_out_of_range_is_shown_as_it_was_written(seconds: float, shown: str) -> None:
+    with pytest.raises(InvalidInput, match=f"^ttl is {shown}; it must be from 1 to 86,400 seconds$"):
+        limits.check_seconds("ttl", seconds, 1_000, 86_400_000)
 
 
 @pytest.mark.parametrize("sign", "#:@+=")

@@ -42,7 +42,7 @@ def check_wait(wait: float | None) -> float:
     """The seconds to wait; None means forever."""
     if wait is None:
         return math.inf
-    check_range("wait", wait, 0, WAIT_MAX_SECONDS)
+    check_range("wait", wait, 0, WAIT_MAX_SECONDS, " seconds")
     return wait
 
 

@@ -11,6 +11,7 @@ from octostore.core.commands import ClaimJob, ClaimNext, ClaimTask, Command, Enq
 from octostore.core.errors import InvalidInput
 from octostore.stores.ids import new_job_id, new_session_id
 from octostore.wire.batches import check_batch_size, decode_command, find_endpoint
+from octostore.wire.shapes import shape_problem
 
 Document: TypeAlias = Mapping[str, Any]
 _HERE: dict[str, Callable[[], Any]] = {"host": lambda: HOST, "pid": os.getpid}
@@ -47,7 +48,7 @@ def _command_of(document: dict[str, Any]) -> Command[Any]:
     try:
         params, body = decode_command(document, endpoint)
     except msgspec.ValidationError as error:
-        raise InvalidInput(endpoint.operation, f"has invalid fields: {error}") from None
+        raise shape_problem(error, endpoint.body) from None
     for name, new in _DEFAULTS.get(endpoint.message_type, {}).items():
         if getattr(body, name) is None:
             setattr(body, name, new())

@@ -184,7 +184,8 @@ def check_range(field: str, value: float, low: float, high: float, unit: str = "
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidInput(field, f"must be a number{unit and ' of' + unit}, not {type(value).__name__}")
     if not low <= value <= high:
-        raise InvalidInput(field, f"is {value:,}; it must be from {low:,} to {high:,}{unit}", limit=high, size=value)
+        shown = int(value) if value == value // 1 else value
+        raise InvalidInput(field, f"is {shown:,}; it must be from {low:,} to {high:,}{unit}", limit=high, size=value)
 
 
 def check_whole(field: str, value: int, low: int, high: int) -> None:

@@ -47,13 +47,13 @@ def check_prefix(field: str, prefix: str | None) -> None:
     if not prefix:
         return
     check_size(field, prefix, JOB_ID_BYTES)
-    _check_characters(field, prefix.replace("/", ""), JOB_SIGNS)
+    _check_characters(field, prefix, JOB_SIGNS + "/")
 
 
 def _check_path(field: str, name: str, signs: str) -> None:
     _check_required(field, name, JOB_ID_BYTES)
     for component in name.split("/"):
-        _check_component(field, component, NAME_COMPONENT_BYTES, signs)
+        _check_component(field, component, NAME_COMPONENT_BYTES, signs + "/")
 
 
 def _check_required(field: str, name: str, limit: int) -> None:

@@ -1,6 +1,6 @@
 """The tools' arguments: the names are the library's, the limits the core's."""
 
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -12,12 +12,11 @@ from octostore.core.events import DETAILS
 from octostore.core.model import Outcome, Phase
 from octostore.wire import fields as f
 from octostore.wire.bodies import convert_whole_floats
+from octostore.wire.shapes import SHOWN_BYTES, shape_problem
 
 WAIT_MAX_SECONDS = 600
 PAGE_DEFAULT, PAGE_MAX = 50, 200
 """The maximum page size: all of it goes through a model."""
-SHOWN_BYTES = 200
-"""How much of a bad value an error quotes."""
 
 JobId: TypeAlias = Annotated[f.JobId, Meta(description="The job.")]
 Owner: TypeAlias = Annotated[f.Owner, Meta(description="Your name, if not the default.")]
@@ -187,11 +186,12 @@ A = TypeVar("A", bound=Arguments)
 
 def read(kind: type[A], arguments: dict[str, Any]) -> A:
     """Raises `InvalidInput`, before anything is done."""
-    takes = ", ".join(kind.__struct_fields__) or "none"
-    for name in arguments:
-        if name not in kind.__struct_fields__:
-            raise InvalidInput(shorten(name, SHOWN_BYTES), f"is not an argument of this tool; it takes: {takes}")
     required = [field.name for field in msgspec.structs.fields(kind) if field.required]
+    takes = sorted(kind.__struct_fields__, key=lambda name: name not in required)
+    for name in arguments:
+        if name not in takes:
+            listed = ", ".join(takes) or "none"
+            raise InvalidInput(shorten(name, SHOWN_BYTES), f"is not an argument of this tool; it takes: {listed}")
     for name in required:
         if name not in arguments:
             raise InvalidInput(name, "is required")
@@ -200,15 +200,4 @@ def read(kind: type[A], arguments: dict[str, Any]) -> A:
     try:
         return msgspec.convert(convert_whole_floats(sent, kind), kind)
     except msgspec.ValidationError as error:
-        problem, _, path = str(error).partition(" - at `$.")
-        name = path.rstrip("`")
-        raise InvalidInput(name, f"is wrong: {shorten(problem, SHOWN_BYTES)}{_choices(kind, name)}") from None
-
-
-def _choices(kind: type[Arguments], name: str) -> str:
-    """The allowed values, if the field is an enumeration."""
-    hint = get_type_hints(kind).get(name)
-    for option in (hint, *get_args(hint)):
-        if get_origin(option) is Literal:
-            return f"; use one of: {', '.join(map(repr, get_args(option)))}"
-    return ""
+        raise shape_problem(error, kind) from None

@@ -16,13 +16,13 @@ from octostore.server.guard import Guard
 from octostore.server.http import ClientDisconnected, Request, Response, StreamingResponse
 from octostore.server.log import log, log_event
 from octostore.server.principals import Principal
-from octostore.server.refusals import refusal_for, retry_after, too_fast
+from octostore.server.refusals import refusal_for, retry_after, too_fast, wrong_shape
 from octostore.server.router import Route, decode_param
 from octostore.server.routes import ROUTES, build_router
 from octostore.server.services import Services
-from octostore.server.shapes import locate_problem, shape_error
 from octostore.wire.bodies import Shape, convert_whole_floats, split_lists
 from octostore.wire.failures import Failure, Problem
+from octostore.wire.shapes import shape_problem
 
 PROBLEM_JSON = b"application/problem+json"
 CLIENT_CLOSED_REQUEST = 499  # nginx's status for it
@@ -238,7 +238,7 @@ def _read_body(body: bytes, kind: type[Shape]) -> Any:
     try:
         return msgspec.convert(convert_whole_floats(value, kind), kind)
     except msgspec.ValidationError as error:
-        raise shape_error(error) from None
+        raise wrong_shape(shape_problem(error, kind)) from None
     except UnicodeEncodeError:
         raise InvalidInput("body", "is not valid Unicode text (it has a lone surrogate)") from None
 
@@ -247,4 +247,4 @@ def _read_query(request: Request, kind: type) -> Any:
     try:
         return msgspec.convert(split_lists(request.query, kind), kind, strict=False)
     except msgspec.ValidationError as error:
-        raise InvalidInput(*locate_problem("query", error)) from None
+        raise shape_problem(error, kind, "query") from None

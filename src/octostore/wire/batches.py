@@ -77,12 +77,22 @@ def decode_command(document: dict[str, Any], endpoint: Endpoint) -> tuple[dict[s
     """Return the path parameters and the body of the single call. Raises `msgspec.ValidationError`."""
     rest = document.copy()
     rest.pop("command", None)
-    params = {name: msgspec.convert(rest.pop(name, None), str) for name in endpoint.params}
+    params = {name: _param(name, rest) for name in endpoint.params}
     shape = endpoint.body or _NoBody
     body = msgspec.convert(convert_whole_floats(rest, shape), shape)
     if getattr(body, "wait_seconds", 0):
         raise InvalidInput("wait_seconds", "must be 0 here: a batch cannot wait")
     return params, body
+
+
+def _param(name: str, document: dict[str, Any]) -> str:
+    """Take a path parameter out of `document`, with msgspec's errors, as for the fields of a body."""
+    if name not in document:
+        raise msgspec.ValidationError(f"Object missing required field `{name}`")
+    try:
+        return msgspec.convert(document.pop(name), str)
+    except msgspec.ValidationError as error:
+        raise msgspec.ValidationError(f"{error} - at `$.{name}`") from None
 
 
 class _NoBody(Shape, forbid_unknown_fields=True):

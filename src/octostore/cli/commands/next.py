@@ -71,7 +71,7 @@ def _claim(arguments: Arguments, console: Console, store: "OctoStore", owner: st
             pid=pid,
         )
 
-    check_range("wait", arguments.wait or 0, 0, WAIT_MAX_SECONDS)
+    check_range("wait", arguments.wait or 0, 0, WAIT_MAX_SECONDS, " seconds")
     reply = ask(0)
     if reply.status != "empty" or arguments.wait == 0 or (arguments.wait is None and reply.all_done):
         return reply

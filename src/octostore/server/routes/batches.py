@@ -12,11 +12,11 @@ from octostore.server.calls import Call, admit, note_error, respond
 from octostore.server.examples import NOW
 from octostore.server.http import ClientDisconnected, Response
 from octostore.server.log import log
-from octostore.server.refusals import Refusal, refusal_for, too_fast
+from octostore.server.refusals import Refusal, refusal_for, too_fast, wrong_shape
 from octostore.server.router import Route
-from octostore.server.shapes import shape_error
 from octostore.wire import bodies
 from octostore.wire.batches import BatchResponse, CommandResponse, check_batch_size, decode_command, find_endpoint
+from octostore.wire.shapes import shape_problem
 
 TAG = "batches"
 
@@ -51,7 +51,7 @@ def _prepare(call: Call, document: dict[str, Any]) -> _Prepared:
         admit(call.principal, route)
         return _Prepared(one, route.prepare(one))
     except msgspec.ValidationError as error:
-        return _Prepared(one, shape_error(error))
+        return _Prepared(one, wrong_shape(shape_problem(error, endpoint.body)))
     except UnicodeEncodeError:
         return _Prepared(one, InvalidInput("command", "is not valid Unicode text (it has a lone surrogate)"))
     except (OctoStoreError, Refusal) as refusal:
