@@ -354,7 +354,7 @@ def test_a_program_that_clients_will_not_find(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     done = octostore("setup", "claude")
-    assert (done.code, "octostore is not on your PATH" in done.err) == (0, True)
+    assert (done.code, "octostore is not on your PATH, so clients will not find it; add /" in done.err) == (0, True)
     assert octostore("setup", "claude", "--remove").err == ""
     assert tree(project) == {}
 

@@ -72,7 +72,7 @@ def test_a_refused_restore_says_what_to_do(empty_store: str, tmp_path: Path) -> 
 def test_a_restore_has_a_backup_or_only_goes_forward(arguments: list[str]) -> None:
     done = run_cli("restore", *arguments)
     assert done.code == 64
-    assert "file or --forward is required, but not both" in done.err
+    assert "restore needs either FILE or --forward" in done.err
 
 
 @pytest.mark.parametrize(

@@ -111,6 +111,7 @@ MISUNDERSTOOD = [
     (["unlock"], "unknown command 'unlock'; did you mean release?"),
     (["status"], "unknown command 'status'; did you mean owner?"),
     (["ls"], "unknown command 'ls'; did you mean list?"),
+    (["lits"], "unknown command 'lits'; did you mean list?"),
     (["claim", "J", "--tt", "5"], "unknown option --tt; did you mean --ttl?"),
     (["list", "--xyzzy=1"], "unknown option --xyzzy"),
     (["owner", "J", "K"], "unexpected argument 'K'"),

@@ -63,15 +63,19 @@ def test_a_server_on_loopback_or_behind_a_proxy_does_not_warn_about_plain_http(a
     [
         (["--port", "65536"], 64, "'65536' is not a whole number from 0 to 65535"),
         (["--port", "http"], 64, "'http' is not a whole number"),
-        (["--max-locks", "0"], 64, "argument --max-locks: '0' is not a whole number from 1"),
+        (["--max-locks", "0"], 64, "argument --max-locks: '0' is not a whole number of at least 1"),
         (["--idle-seconds", "-1"], 64, "argument --idle-seconds: "),
         (["--url", "http://127.0.0.1:1"], 64, "the store's URL is the URL of a server; "),
         (["--tokens-file", "/missing"], 64, "/missing"),
-        (["--base-path", "octo"], 64, "--base-path must look like /octo"),
-        (["--base-path", "/a%20b"], 64, "--base-path must look like /octo"),
-        (["--base-path", "/x/.."], 64, "--base-path must look like /octo"),
+        (["--base-path", "octo"], 64, "must look like /octo"),
+        (["--base-path", "/a%20b"], 64, "must look like /octo"),
+        (["--base-path", "/x/.."], 64, "must look like /octo"),
         (["--base-path", "/jobs/octo"], 64, "--base-path must not begin with /jobs"),
-        (["--port", "0", "--host", "192.0.2.1"], 69, "cannot listen on 192.0.2.1:0: "),
+        (
+            ["--port", "0", "--host", "192.0.2.1"],
+            69,
+            "cannot listen on 192.0.2.1:0: Cannot assign requested address; choose",
+        ),
     ],
 )
 def test_a_server_that_cannot_be(arguments: list[str], code: int, problem: str) -> None:
@@ -95,7 +99,7 @@ def test_tokens(cli: Cli) -> None:
     made = cli.run("token", "create", name, "--prefix", "deploy-", "--expires-in", "90d")
     assert (made.code, made.err) == (0, "")
     first, id_line, token_line, last = made.out.splitlines()
-    assert first.startswith(f"{name} may read, claim jobs named deploy-…, until 20")
+    assert first.startswith(f"{name} may read and claim jobs named deploy-…, until 20")
     assert last == "This token is not shown again. Keep it where only its user can read it."
     token_id, token = id_line.split()[1], token_line.split()[1]
     assert token.startswith("octo_")

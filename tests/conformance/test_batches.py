@@ -57,7 +57,7 @@ def test_a_thousand_at_once(store: OctoStore, atomic: bool) -> None:
 
 
 def test_what_is_wrong_is_told_before_anything_is_done(store: OctoStore) -> None:
-    for wrong, said in [
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"command": "no_such_thing"}, "must be one of claim_job"),
         ({"job_id": "b"}, "must be one of claim_job"),
         ({"command": "create_token", "name": "ci"}, "must be one of"),
@@ -68,7 +68,8 @@ def test_what_is_wrong_is_told_before_anything_is_done(store: OctoStore) -> None
         (claim("not a name"), "job_id"),
         (claim("b", ttl_seconds=0), "ttl"),
         ({"command": "acquire_lock", "job_id": "b"}, "lock clients"),
-    ]:
+    ]
+    for wrong, said in cases:
         with pytest.raises(InvalidInput, match=r"commands\[1\]") as caught:
             store.batch([claim("a"), wrong])
         assert said in str(caught.value)

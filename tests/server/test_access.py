@@ -165,7 +165,11 @@ def test_lists_have_ones_own_names_only(server: ServerProcess, limited: str) -> 
     assert [job["job_id"] for job in server.get("/jobs?prefix=mine-li", token=limited).json["jobs"]] == ["mine-listed"]
     for path in ("/jobs", "/locks", "/events"):
         assert server.get(f"{path}?prefix=not-", token=limited).status == 403
-        assert server.get(f"{path}?prefix=mine_", token=limited).status == 403
+        refused = server.get(f"{path}?prefix=mine_", token=limited)
+        assert (refused.status, "may only use job names that begin with 'mine-'" in refused.json["error"]) == (
+            403,
+            True,
+        )
     assert server.get("/events?job=not-mine", token=limited).status == 403
     events = server.get("/events", token=limited).json["events"]
     assert {event["job_id"].startswith("mine-") for event in events} == {True}

@@ -77,7 +77,7 @@ def _delayed(reply: ClaimReply, console: Console, now: datetime) -> Iterator[str
 
 
 def _empty(status: QueueStatus, console: Console, again: str) -> Iterator[str]:
-    yield f"{console.style('empty', 'yellow')} {queue_in_words(status)}"
+    yield f"{console.style('empty', 'yellow')}: {queue_in_words(status)}"
     queue = words.shell_quote(status.queue)
     if not status.all_done:
         yield f"  next       octostore next {queue}{again} --wait 5m    # or --wait alone: until all are done or dead"

@@ -49,7 +49,9 @@ def json_value(text: str) -> Any:
     except OSError as error:
         raise argparse.ArgumentTypeError(f"{text[1:]} cannot be read: {error.strerror}") from None
     except InvalidInput as error:
-        raise argparse.ArgumentTypeError(f"{error} (plain text needs quotes inside quotes: '\"text\"')") from None
+        is_text = text[:1].isalpha()
+        hint = "; plain text needs quotes inside quotes: '\"text\"'" if is_text else ""
+        raise argparse.ArgumentTypeError(f"{error}{hint}") from None
 
 
 def integer(text: str) -> int:
@@ -63,7 +65,7 @@ def integer_from(low: int, high: int = sys.maxsize) -> Callable[[str], int]:
     def convert(text: str) -> int:
         number = integer(text)
         if not low <= number <= high:
-            span = f"from {low}" if high == sys.maxsize else f"from {low} to {high}"
+            span = f"of at least {low}" if high == sys.maxsize else f"from {low} to {high}"
             raise argparse.ArgumentTypeError(f"{text!r} is not a whole number {span}")
         return number
 

@@ -16,7 +16,7 @@ WIDEST = 120
 EXAMPLES_TITLE = "examples:"
 DURATION = "S"
 """How the help shows options that take a duration."""
-CLOSE = 0.8
+CLOSE = 0.75
 """How similar a mistyped command must be to be suggested."""
 _SYNONYMS = {
     "acquire": "claim",

@@ -1,5 +1,6 @@
 """Times and values for people."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -87,6 +88,12 @@ def preview(value: Any, length: int = PREVIEW_LENGTH, command: str = "--json") -
 
 def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def join_words(names: Iterable[str], conjunction: str) -> str:
+    """`read, claim and admin`."""
+    *others, last = names
+    return f"{', '.join(others)} {conjunction} {last}" if others else last
 
 
 def one_line(text: str) -> str:

@@ -104,6 +104,8 @@ class AsyncBlock(
 ):
     """What `hold()` and `keep()` of an `AsyncOctoStore` return."""
 
+    _STATEMENT = "an `async with` statement"
+
     def __call__(self, function: F) -> F:
         self._is_used = True
         return super().__call__(function)

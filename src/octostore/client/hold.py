@@ -135,6 +135,8 @@ def refresh_if_old(port: Port, answer: Granted) -> Granted:
 class BlockBase(Generic[C]):
     """A claim for the length of one `with` block. Nothing is claimed before the block is entered."""
 
+    _STATEMENT = "a `with` statement"
+
     def __init__(self, call: str, open_claim: Callable[[], C], if_unused: str = "nothing was claimed") -> None:
         self._call = call
         self._open_claim = open_claim
@@ -153,7 +155,7 @@ class BlockBase(Generic[C]):
     def __del__(self) -> None:
         if not getattr(self, "_is_used", True):
             warnings.warn(
-                f"{self._call} was never entered, so {self._if_unused}; use it in a `with` statement",
+                f"{self._call} was never entered, so {self._if_unused}; use it in {self._STATEMENT}",
                 RuntimeWarning,
                 stacklevel=2,
             )

@@ -16,8 +16,17 @@ HOST = _host()
 
 def person() -> str:
     """For commands that people type: their process id would mean nothing to a reader."""
-    user = os.environ.get("USER") or os.environ.get("LOGNAME") or f"user {os.getuid()}"
+    user = os.environ.get("USER") or os.environ.get("LOGNAME") or _user_name()
     return os.environ.get(OWNER_VARIABLE) or f"{user}@{os.uname().nodename}"
+
+
+def _user_name() -> str:
+    import pwd  # noqa: PLC0415  # only where the environment has no name, as in containers
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return f"user {os.getuid()}"
 
 
 def default_owner() -> str:

@@ -56,6 +56,8 @@ def work_method(build: Callable[Concatenate[Any, P], WorkCall]) -> Awaited[P, Wo
 
 def by_kind(handler: Handlers[Any]) -> Mapping[str | None, Callable[[Any], Any]]:
     handlers: dict[str | None, Any] = dict(handler.items()) if isinstance(handler, Mapping) else {None: handler}
+    if not handlers:
+        raise InvalidInput("handler", "must not be an empty dict")
     for kind, function in handlers.items():
         if not callable(function):
             named = "" if kind is None else f" for kind {kind!r}"
@@ -242,8 +244,9 @@ class QueueCalls(Generic[ClaimT, EventT]):
         """
         handlers = by_kind(handler)
         wanted = [kind for kind in handlers if kind is not None] if isinstance(handler, Mapping) else kinds
-        if kinds is not None and not set(wanted or ()) >= set(as_tuple("kinds", kinds)):
-            raise InvalidInput("kinds", "has a kind without a handler")
+        missing = set(as_tuple("kinds", kinds or ())) - set(wanted or ())
+        if missing:
+            raise InvalidInput("kinds", f"has {min(missing)!r} without a handler")
         claim = _build.claim_next(
             queue, kinds=kinds or wanted, owner=owner, ttl=ttl, max_silence=max_silence, until_done=until_done
         )

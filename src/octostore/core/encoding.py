@@ -84,6 +84,9 @@ def _read_strictly(field: str, document: bytes, depth: int = JSON_DEPTH) -> Any:
         raise InvalidInput(field, f"is not UTF-8 (at byte {error.start})") from None
     except RecursionError:
         raise _too_deep(field) from None
+    except json.JSONDecodeError as error:
+        where = f"at line {error.lineno}, column {error.colno}"
+        raise InvalidInput(field, f"is not valid JSON: {error.msg[:1].lower()}{error.msg[1:]} {where}") from None
     except ValueError as error:
         raise InvalidInput(field, f"is not valid JSON: {error}") from None
     check_exact(field, document, value, depth)

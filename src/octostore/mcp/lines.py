@@ -59,7 +59,8 @@ def message_of(line: bytes) -> Message | None:
     try:
         document = msgspec.json.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise Refused(PARSE_ERROR, f"this is not valid JSON: {error}", _request_id(_document(line))) from None
+        problem = str(error).removeprefix("JSON is malformed: ")
+        raise Refused(PARSE_ERROR, f"this is not valid JSON: {problem}", _request_id(_document(line))) from None
     if not isinstance(document, dict):
         raise Refused(INVALID_REQUEST, NOT_A_MESSAGE)
     if "method" not in document and ("result" in document or "error" in document):

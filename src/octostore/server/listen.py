@@ -165,8 +165,9 @@ def _listen(settings: Settings, backlog: int) -> socket.socket:
         return socket.socket(fileno=listener.detach())
     except OSError as error:
         where = settings.uds or f"{settings.host}:{settings.port}"
+        problem = (error.strerror or str(error)).partition(" (while attempting")[0]
         raise Unreachable(
-            f"cannot listen on {where}: {error.strerror or error}; choose another with --host, --port or --uds",
+            f"cannot listen on {where}: {problem}; choose another with --host, --port or --uds",
             reason="address",
         ) from error
 

@@ -34,7 +34,7 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
 
     def require_name(self, job_id: str) -> None:
         if not job_id.startswith(self.prefix):
-            raise name_not_allowed()
+            raise name_not_allowed(self.prefix)
 
     def require_unlimited(self) -> None:
         """For calls that are not about a name, like a queue's limit."""
@@ -59,7 +59,7 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
             return requested
         if self.prefix.startswith(requested):
             return self.prefix
-        raise name_not_allowed()
+        raise name_not_allowed(self.prefix)
 
 
 def principal_name(name: str, prefix: str) -> str:

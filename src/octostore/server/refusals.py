@@ -89,9 +89,9 @@ def missing_scope(scope: str) -> Refusal:
     return refuse("not_allowed", problem, details="Ask an operator for such a token.")
 
 
-def name_not_allowed() -> Refusal:
-    advice = "The token is limited to a name prefix. Use a name with that prefix, or another token."
-    return refuse("not_allowed", "this token may not use that name", details=advice)
+def name_not_allowed(prefix: str) -> Refusal:
+    problem = f"this token may only use job names that begin with {prefix!r}"
+    return refuse("not_allowed", problem, details="Use such a name, or another token.")
 
 
 def prefix_limited() -> Refusal:

@@ -128,7 +128,8 @@ def make_data_folder() -> str:
         os.makedirs(folder, mode=0o700, exist_ok=True)
     except OSError as error:
         raise Unreachable(
-            f"the folder {folder} cannot be created: {error}; set {HOME_VARIABLE} or {URL_VARIABLE}", reason="io"
+            f"the folder {folder} cannot be created: {error.strerror}; set {HOME_VARIABLE} or {URL_VARIABLE}",
+            reason="io",
         ) from error
     check_folder(folder)
     return folder

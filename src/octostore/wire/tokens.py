@@ -44,7 +44,9 @@ def token_digest(token: str) -> bytes:
 def check_token(field: str, token: str) -> None:
     """Raise `InvalidInput` if `token` is malformed. The message never contains the token."""
     if not is_well_formed(token):
-        raise InvalidInput(field, f"is not an OctoStore token: tokens begin with {PREFIX} and end with a checksum")
+        raise InvalidInput(
+            field, f"is not an OctoStore token: tokens begin with {PREFIX} and end with a checksum; copy it again"
+        )
 
 
 def _checksum(body: str) -> str:

@@ -27,7 +27,7 @@ NO_LIMIT = "none"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "octostore queue set QUEUE [--pause | --resume] [--max-claimed N] [--reason TEXT]"
-    actions = parser.add_subparsers(dest="action", required=True, metavar="set")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="set", prog=parser.prog)
     settings = actions.add_parser(
         "set", help="pause, resume or limit a queue", description="Pause, resume or limit a queue."
     )
@@ -47,7 +47,7 @@ def _limit(text: str) -> int | None:
     try:
         return positive_integer(text)
     except argparse.ArgumentTypeError:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither a whole number from 1 nor {NO_LIMIT}") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a whole number of at least 1 nor {NO_LIMIT}") from None
 
 
 def run(arguments: Arguments, context: Context) -> None:

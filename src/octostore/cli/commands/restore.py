@@ -39,7 +39,7 @@ def run(arguments: Arguments, context: Context) -> int:
     if path is None:
         raise InvalidInput("url", "must name a file, as in sqlite:///FILE; for PostgreSQL see docs/how-to/postgres.md")
     if arguments.forward == (arguments.file is not None) or (arguments.forward and arguments.replace):
-        raise InvalidInput("file", "or --forward is required, but not both; --replace needs FILE")
+        raise InvalidInput("restore", "needs either FILE or --forward; --replace needs FILE")
     if context.address.url is None:
         make_data_folder()
     aside = None

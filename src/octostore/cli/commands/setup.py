@@ -7,6 +7,7 @@ Running it again updates an earlier setup. To set up another client yourself, pa
 
 import argparse
 import shutil
+import sys
 from pathlib import Path
 
 from octostore.agents.setup.clients import CLIENTS, generic_parts
@@ -16,6 +17,7 @@ from octostore.cli import exit_codes
 from octostore.cli.console import Console
 from octostore.cli.parser import PROGRAM
 from octostore.cli.subcommands import Arguments, Context, set_completer
+from octostore.cli.words import join_words
 from octostore.core.errors import InvalidInput
 
 EXAMPLES = [
@@ -52,7 +54,7 @@ def run(arguments: Arguments, context: Context) -> int:
     if arguments.client not in CLIENTS:
         if not arguments.print:
             raise InvalidInput(
-                "CLIENT", f"must be {' or '.join(CLIENTS)}; for another one, use octostore setup --print"
+                "CLIENT", f"must be {join_words(CLIENTS, 'or')}; for another one, use `octostore setup --print`"
             )
         return _print(generic_parts(), context.console)
     scope = Scope(CLIENTS[arguments.client], _base(arguments.is_global), arguments.is_global)
@@ -64,7 +66,7 @@ def run(arguments: Arguments, context: Context) -> int:
         changes = removed(scope) if arguments.remove else set_up(scope)
         if not arguments.remove and shutil.which(PROGRAM) is None:
             context.console.print_message(
-                f"{PROGRAM} is not on your PATH: clients find neither its MCP server nor its hooks"
+                f"{PROGRAM} is not on your PATH, so clients will not find it; add {Path(sys.argv[0]).parent.absolute()}"
             )
     except CannotEdit as error:
         _print_what_to_paste(error, scope, context.console)

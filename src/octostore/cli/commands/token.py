@@ -85,7 +85,9 @@ def _create(arguments: Arguments, context: Context) -> None:
     if arguments.to is not None:
         check_file(str(arguments.to))
         if os.path.lexists(arguments.to):
-            raise InvalidInput("--to", f"({arguments.to}) already exists and was left unchanged; no token was created")
+            raise InvalidInput(
+                "--to", f"names {arguments.to}, which already exists and was left unchanged; no token was created"
+            )
     with context.address.open() as store:
         created = store.create_token(
             arguments.name,
@@ -102,7 +104,7 @@ def _create(arguments: Arguments, context: Context) -> None:
         where = f" jobs named {created.prefix}…" if created.prefix else ""
         context.console.print_result(
             created,
-            f"{created.name} may {', '.join(created.scopes)}{where}, {until}",
+            f"{created.name} may {words.join_words(created.scopes, 'and')}{where}, {until}",
             f"  id     {created.token_id}",
             f"  token  {created.token}",
             NOT_SHOWN_AGAIN,
@@ -144,7 +146,8 @@ def _rotate(arguments: Arguments, context: Context) -> int:
 
     if not context.address.is_server:
         raise InvalidInput(
-            "url", "must name a server: without one, nobody uses a token. To replace another's token, create and revoke"
+            "url",
+            "must name a server; your own file needs no token. To replace someone else's, create one and revoke theirs",
         )
     if arguments.to is not None:
         _check_replaceable(arguments.to)

@@ -80,9 +80,14 @@ def connection_failed(where: str, error: BaseException, *, was_taken: bool = Tru
     refused = getattr(error, "certificate_error", error)  # aiohttp wraps it
     if hasattr(refused, "verify_message"):  # only certificate errors have it, and ssl is slow to import
         return _not_trusted(where, refused.verify_message)
-    problem = str(error) or type(error).__name__
+    problem = _reason(error)
     fault = Unreachable(f"the server at {where} cannot be reached: {problem}", reason="network")
     return TryAgain(fault, was_taken=was_taken)
+
+
+def _reason(error: BaseException) -> str:
+    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return f"{text}; is it plain http://?" if "WRONG_VERSION_NUMBER" in text else text
 
 
 def _not_trusted(where: str, why: str) -> Unreachable:

@@ -12,7 +12,7 @@ from octostore.core.retry import RetryPolicy
 from octostore.stores.opening import data_folder
 from octostore.stores.permissions import check_folder
 from octostore.wire.token_files import address_file, admin_token_file, read_token_file
-from octostore.wire.tokens import check_token
+from octostore.wire.tokens import check_token, is_well_formed
 
 TOKEN_VARIABLE = "OCTOSTORE_TOKEN"  # noqa: S105  # a variable's name
 TOKEN_FILE_VARIABLE = "OCTOSTORE_TOKEN_FILE"  # noqa: S105
@@ -123,12 +123,12 @@ def _left_token(server_url: ServerUrl) -> tuple[ServerUrl, str]:
             token = _from_file(left, "the local server's token")
             return server_url._replace(host=host, left_by=left.stat().st_uid), token
     where = (
-        f" (none of your servers has written one for {server_url.origin}; is it running?)"
+        f" (no server that you started has left one for {server_url.origin}; is it running?)"
         if server_url.is_local
         else ""
     )
     raise InvalidInput(
-        "token", f"is required: set {TOKEN_VARIABLE} or {TOKEN_FILE_VARIABLE}, or in Python token={where}"
+        "token", f"is required: set {TOKEN_VARIABLE} or {TOKEN_FILE_VARIABLE}, or pass token= in Python{where}"
     )
 
 
@@ -147,5 +147,7 @@ def _from_file(path: Path, what: str) -> str:
         token = read_token_file(path, what)
     except OSError as error:
         raise InvalidInput(what, f"({path}) cannot be read: {error.strerror}") from None
-    check_token(what, token)
+    if not is_well_formed(token):
+        problem = "does not contain an OctoStore token" if token else "is empty"
+        raise InvalidInput(what, f"({path}) {problem}; copy the token again")
     return token

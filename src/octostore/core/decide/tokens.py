@@ -68,5 +68,5 @@ def _check_is_new(ws: WorkingSet, command: CreateToken | RotateToken) -> None:
 def _known(ws: WorkingSet, token_id: str) -> Token:
     token = ws.token(token_id)
     if token is None:
-        raise NotFound(f"no token has the id {token_id!r}")
+        raise NotFound(f"no token has the id {token_id!r}; ids begin with tok-, and the list of tokens shows them")
     return token
