@@ -14,13 +14,15 @@ code and, with `--json`, prints `error` and `code`; a server responds with the H
 {
   "error": "lease_id is required",
   "code": "invalid_input",
-  "details": "Correct the request; nothing was changed.",
+  "details": "See /docs for the fields of this call; nothing was changed.",
+  "field": "lease_id",
   "request_id": "req_0b9e1c9e6a5c4f6e9d0c2f6f3f0f8f11"
 }
 ```
 
-With `Accept: application/problem+json` it is a problem document (RFC 9457). `retry_after_ms`, if present, says when
-to try again. An empty queue is not an error: the reply has the status `empty`, and the exit code is 10.
+`invalid_input` is 422 instead of 400 if a field of the body is missing, unknown or of the wrong type. With
+`Accept: application/problem+json` the response is a problem document (RFC 9457). `retry_after_ms`, if present, says
+when to try again. An empty queue is not an error: the reply has the status `empty`, and the exit code is 10.
 """
 
 

@@ -35,6 +35,10 @@ def code(text: object) -> str:
     return f"`{text}`"
 
 
+_VARIABLES = {"ClaimT": "HeldClaim", "EventT": "Event"}
+"""What a type variable is in an `OctoStore`."""
+
+
 def type_name(annotation: Any) -> str:
     """A type as a reader would write it: without the modules that names come from."""
     if annotation in (None, type(None)):
@@ -42,6 +46,7 @@ def type_name(annotation: Any) -> str:
     if annotation is msgspec.Raw:
         return "Any"
     text = annotation.__name__ if isinstance(annotation, type) and not get_args(annotation) else str(annotation)
+    text = re.sub(r"~(\w+)", lambda found: _VARIABLES[found[1]], text)
     text = re.sub(r"ForwardRef\('(\w+)'\)", r"\1", text)
     text = re.sub(r"(?<!['\"\w])(?:\w+\.)+(?=\w)", "", text)
     return re.sub(r"Optional\[(\w+)\]", r"\1 | None", text)

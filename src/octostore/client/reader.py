@@ -206,6 +206,8 @@ class Questions:
     def wait_for_job(self, job_id: str, *, wait: float | None = None) -> SettledCall:
         """Wait until a job is done or dead.
 
+        A job that nobody has enqueued yet is waited for, too.
+
         Args:
             job_id: The job's name.
             wait: Seconds to wait. None waits forever.
