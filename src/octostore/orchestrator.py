@@ -152,7 +152,7 @@ class Orchestrator:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise Unreachable(
-                f"the folder {path.parent} cannot be created: {error.strerror}; set {PATH_VARIABLE} to another file",
+                f"the folder {path.parent} cannot be created: {error.strerror or error}; set {PATH_VARIABLE} to another file",
                 reason="io",
             ) from error
         local = open_store(f"sqlite:///{quote(str(path))}")

@@ -128,7 +128,7 @@ def make_data_folder() -> str:
         os.makedirs(folder, mode=0o700, exist_ok=True)
     except OSError as error:
         raise Unreachable(
-            f"the folder {folder} cannot be created: {error.strerror}; set {HOME_VARIABLE} or {URL_VARIABLE}",
+            f"the folder {folder} cannot be created: {error.strerror or error}; set {HOME_VARIABLE} or {URL_VARIABLE}",
             reason="io",
         ) from error
     check_folder(folder)

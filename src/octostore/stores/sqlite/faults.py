@@ -41,5 +41,5 @@ class FaultsOf:
             reason = "read_only" if isinstance(error, PermissionError) else "io"
             advice = "check that its folder exists and that you may write there"
             raise Unreachable(
-                f"the store at {self._path} cannot be opened: {advice} ({error.strerror})", reason=reason
+                f"the store at {self._path} cannot be opened: {advice} ({error.strerror or error})", reason=reason
             ) from error
