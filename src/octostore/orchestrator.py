@@ -151,10 +151,8 @@ class Orchestrator:
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
-            raise Unreachable(
-                f"the folder {path.parent} cannot be created: {error.strerror or error}; set {PATH_VARIABLE} to another file",
-                reason="io",
-            ) from error
+            problem = f"the folder {path.parent} cannot be created: {error.strerror or error}"
+            raise Unreachable(f"{problem}; set {PATH_VARIABLE} to another file", reason="io") from error
         local = open_store(f"sqlite:///{quote(str(path))}")
         local.create()
         return cls(OctoStore(EmbeddedPort(local)))
