@@ -1,7 +1,7 @@
 """The writer's line: nobody overtakes, batches have a size, and a failing store is nobody's shared error."""
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -69,6 +69,31 @@ def test_nobody_overtakes_those_who_are_tried_again(failing: FailingStore, write
     until(lambda: len(told) == 2 * MAX_BATCH + 3)
     assert failing.done == [f"job-{n}" for n in range(2 * MAX_BATCH + 3)]
     assert told == [[name] for name in failing.done], "each got its own answer"
+
+
+def test_a_start_that_was_interrupted_leaves_one_writer(
+    failing: FailingStore, writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[threading.Thread] = []
+
+    def start(thread: threading.Thread, start: Callable[[threading.Thread], None] = threading.Thread.start) -> None:
+        if thread.name == "octostore-writer" and not started:
+            started.append(threading.Thread(target=writer._work, daemon=True))
+            start(started[0])
+            raise KeyboardInterrupt  # while it waits for a thread that does not run yet
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    failing.is_open.set()
+    with pytest.raises(KeyboardInterrupt):
+        submit(writer, 1)
+    told = submit(writer, 3)
+    until(lambda: len(told) == 3)
+    closing = threading.Thread(target=writer.close, daemon=True)
+    closing.start()
+    for thread in (closing, *started):
+        thread.join(PATIENCE_SECONDS)
+        assert not thread.is_alive()
 
 
 def test_a_batch_has_a_size(failing: FailingStore, writer: Writer) -> None:

@@ -603,8 +603,8 @@ class KeptClaim:
         owners.add(self.job_id, self._heartbeater.beat_now)
 
     def _stop_heartbeats(self) -> None:
+        self._heartbeater.stop()  # first: Ctrl-C may arrive in between
         owners.remove(self.job_id, self._heartbeater.beat_now)
-        self._heartbeater.stop()
 
     def _beat(self) -> Any:
         return self._port.submit(heartbeat_for(self.reply, self.lease_id))

@@ -61,6 +61,8 @@ class Writer:
         self._turn = threading.Lock()
         """Guards the transaction, in the writer's thread or in a caller's (`run_here`)."""
         self._thread: threading.Thread | None = None
+        self._working = threading.Lock()
+        """Held by the writer's thread: if Ctrl-C interrupts its start, a second one may be started."""
         self._is_closed = False
 
     def submit(self, commands: Sequence[AnyCommand], done: Done) -> None:
@@ -105,8 +107,9 @@ class Writer:
             thread.join()
 
     def _work(self) -> None:
-        while batch := self._next_batch():
-            self._commit(batch)
+        with self._working:
+            while batch := self._next_batch():
+                self._commit(batch)
 
     def _receive(self, *, wait: bool) -> None:
         """Take everything that has arrived; with `wait`, at least one."""
