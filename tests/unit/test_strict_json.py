@@ -168,3 +168,8 @@ def test_tuples_are_arrays_and_as_deep() -> None:
     assert encode_any("payload", nested(1, 64)) == b"[" * 64 + b"1" + b"]" * 64
     with pytest.raises(InvalidInput, match="nested deeper than 64"):
         encode_any("payload", nested(1, 65))
+
+
+def test_a_document_that_cannot_be_read_says_where_it_is_wrong() -> None:
+    with pytest.raises(InvalidInput, match=r"^body is not valid JSON: expecting value at line 1, column 8$"):
+        decode_strictly("body", b'{"pr": }')

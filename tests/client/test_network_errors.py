@@ -1,0 +1,36 @@
+"""What a person reads when a server cannot be reached, and the name they get if the environment has none."""
+
+import errno
+import os
+import pwd
+import ssl
+
+import pytest
+
+from octostore.client.http.responses import connection_failed
+from octostore.client.owner import person
+from octostore.stores.base import TryAgain
+
+
+def said_for(error: OSError) -> str:
+    failed = connection_failed("https://locks.example.org", error)
+    assert isinstance(failed, TryAgain)
+    return str(failed.fault)
+
+
+def test_the_reason_comes_without_the_number_of_the_error() -> None:
+    refused = ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+    assert said_for(refused) == "the server at https://locks.example.org cannot be reached: Connection refused"
+
+
+def test_https_to_a_server_that_speaks_http_says_so() -> None:
+    wrong = ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number (_ssl.c:1006)")
+    assert said_for(wrong).endswith("; is it plain http://?")
+
+
+def test_without_a_user_in_the_environment_a_person_has_the_name_of_the_account(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("USER", "LOGNAME", "OCTOSTORE_OWNER"):
+        monkeypatch.delenv(name, raising=False)
+    assert person() == f"{pwd.getpwuid(os.getuid()).pw_name}@{os.uname().nodename}"
