@@ -7,14 +7,15 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import aiohttp
 import pytest
 
 import octostore
@@ -31,6 +32,7 @@ from tests.support.async_as_sync import Loop, StoreAsSync
 from tests.support.processes import PATIENCE_SECONDS, Worker, until
 from tests.support.proxy import (
     Act,
+    Exchange,
     Proxy,
     Seen,
     answer,
@@ -682,6 +684,36 @@ def test_whoever_waits_is_told_when_the_store_is_closed(
     with pytest.raises(Unreachable) as fault:
         closing.get_job(job_id)
     assert fault.value.reason == "closed"
+
+
+def send_head_only(exchange: Exchange) -> None:
+    fields = b"Content-Type: text/event-stream\r\nTransfer-Encoding: chunked"
+    exchange.client.sendall(b"HTTP/1.1 200 OK\r\n" + fields + b"\r\n\r\n")
+    exchange.wait_until_gone()
+
+
+@pytest.mark.parametrize("call", ["follow", "ask"])
+def test_a_store_that_is_closed_between_the_head_of_a_response_and_its_body(
+    proxy: Proxy, server: ServerProcess, call: str
+) -> None:
+    async def run() -> None:
+        store = await octostore.connect_async(proxy.url, token=server.token)
+        port: Any = store._port
+        request = port._request
+
+        @asynccontextmanager
+        async def request_and_close(*args: Any, **options: Any) -> AsyncIterator[aiohttp.ClientResponse]:
+            async with request(*args, **options) as response:
+                await store.close()
+                yield response
+
+        port._request = request_and_close
+        with pytest.raises(Unreachable) as fault:
+            await (anext(store.events(follow=True)) if call == "follow" else store.health())
+        assert fault.value.reason == "closed"
+
+    proxy.then(send_head_only)
+    asyncio.run(run())
 
 
 def test_what_is_answered_soon_is_not_cut_off_by_a_close(

@@ -188,6 +188,9 @@ class AsyncHttpPort:
             raise timed_out(self._origin, seconds) from None
         except (OSError, aiohttp.ClientError) as error:
             raise connection_failed(self._origin, error) from None
+        except RuntimeError:
+            self._check_open()  # aiohttp raises it if it was closed between the head of a response and its body
+            raise
         return read_response(call, self._origin, status, body, retry_after)
 
     async def _stream(self, question: ListEvents) -> AsyncGenerator[Event | None, None]:
@@ -210,6 +213,9 @@ class AsyncHttpPort:
                     self._streams.discard(response)
         except (OSError, TimeoutError, aiohttp.ClientError) as error:
             raise connection_failed(self._origin, error) from None
+        except RuntimeError:
+            self._check_open()  # as in `_once`
+            raise
         raise connection_failed(self._origin, EOFError("the stream has ended"))
 
     def _request(
