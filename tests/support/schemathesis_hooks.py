@@ -38,6 +38,11 @@ class Rotating(Admin):
 
 
 @schemathesis.hook
+def after_load_schema(_context: schemathesis.HookContext, schema: schemathesis.BaseSchema) -> None:
+    schema.validate()  # which it does by itself only after other errors
+
+
+@schemathesis.hook
 def before_call(_context: schemathesis.HookContext, case: Case, _options: dict[str, Any]) -> None:
     if case.path.startswith("/ui/"):
         case.headers["Origin"] = os.environ["TARGET"]  # required by /ui/
