@@ -46,6 +46,13 @@ def test_kinds(store: OctoStore) -> None:
         store.claim_next(kinds=[])
 
 
+def test_a_kind_that_is_named_twice_counts_once(store: OctoStore) -> None:
+    store.enqueue("test", job_id="t", delay=60)
+    status = store.claim_next(kinds=["test", "test"]).queue_status
+    assert status is not None
+    assert (status.ready, status.later) == (0, 1)
+
+
 def test_a_known_job_id_changes_nothing(store: OctoStore) -> None:
     store.enqueue("build", 1, job_id="job")
     again = store.enqueue("build", 2, job_id="job")

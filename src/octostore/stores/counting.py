@@ -20,7 +20,7 @@ class Counting:
         which = {"queue": queue, "loaded": loaded}
         span = {**which, "first": prefix, "last": prefix + LAST_NAME}
         self._waiting: list[Result] = []
-        for kind in self._kinds or (None,):
+        for kind in dict.fromkeys(self._kinds or (None,)):
             if prefix:
                 answer = database.query("waiting_by_name", **span, kind=kind)
             elif kind is None:
