@@ -52,7 +52,7 @@ $(COLLECTED): $(READY) $(shell find src tests -name '*.py')
 
 .PHONY: test
 test: $(COLLECTED) ## run all tests, in under five minutes
-	$(BIN)/pytest -n 5 --dist loadgroup -m 'not slow'  # many of them wait for leases and processes
+	$(BIN)/pytest -n 6 --dist loadgroup -m 'not slow'  # many of them wait for leases and processes
 
 .PHONY: faults
 faults: $(READY) ## run the long fault tests, bad clients, a swarm of killed agents, and 1,000 simulated hours

@@ -44,7 +44,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def _interruptible() -> None:
     """Whatever a shell does to what it starts in the background, and processes take over from whoever starts them."""
-    for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
+    usual_handlers = {
+        signal.SIGINT: signal.default_int_handler,
+        signal.SIGQUIT: signal.SIG_DFL,
+        signal.SIGHUP: signal.SIG_DFL,
+    }
+    for number, usual in usual_handlers.items():
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, usual)
 
