@@ -43,15 +43,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _interruptible() -> None:
-    """Whatever a shell does to what it starts in the background, and processes take over from whoever starts them."""
-    usual_handlers = {
-        signal.SIGINT: signal.default_int_handler,
-        signal.SIGQUIT: signal.SIG_DFL,
-        signal.SIGHUP: signal.SIG_DFL,
-    }
-    for number, usual in usual_handlers.items():
+    """Undo what a shell or nohup does to programs in the background, and what these pass on to their children."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
         if signal.getsignal(number) is signal.SIG_IGN:
-            signal.signal(number, usual)
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
 @pytest.fixture
