@@ -12,7 +12,7 @@ never ended. Spans carry names and numbers of jobs; never a lease id, a document
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import msgspec
 from opentelemetry import trace
@@ -135,17 +135,19 @@ class CallSpans(AbstractContextManager["CallSpans"]):
             part.end([replies[number] for number in numbers])
 
 
-class _Part:
+class _Part(Protocol):
     """One span, and the commands it covers."""
 
-    span: Span
-    commands: Sequence[Command[Any]]
+    @property
+    def span(self) -> Span: ...
 
-    def end(self, replies: Sequence[Any]) -> None:
-        raise NotImplementedError
+    @property
+    def commands(self) -> Sequence[Command[Any]]: ...
+
+    def end(self, replies: Sequence[Any]) -> None: ...
 
 
-class _Send(_Part):
+class _Send:
     def __init__(self, spans: Spans, commands: Sequence[Enqueue]) -> None:
         given = dict.fromkeys(command.traceparent for command in commands if command.traceparent)
         contexts = [_context_of(traceparent) for traceparent in given]
@@ -165,7 +167,7 @@ class _Send(_Part):
         _end(self.span, next((reply for reply in replies if isinstance(reply, BaseException)), None))
 
 
-class _Receive(_Part):
+class _Receive:
     def __init__(self, spans: Spans, command: ClaimTerms) -> None:
         self._spans = spans
         caller = trace.get_current_span().get_span_context()
@@ -200,7 +202,7 @@ class _Receive(_Part):
             _end(self.span)
 
 
-class _Settle(_Part):
+class _Settle:
     def __init__(self, spans: Spans, command: ReleaseJob) -> None:
         self._spans = spans
         self.commands = [command]
