@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
-import tomllib
+import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -58,10 +58,13 @@ def version(expected: str) -> str:
 
 
 def project_urls() -> str:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    if "urls" not in project:
-        raise Skip("the project has no public address yet; see [project] in pyproject.toml")
-    return ", ".join(project["urls"])
+    (wheel,) = DIST.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        urls = re.findall("^Project-URL: (.+)$", archive.read(name).decode(), re.MULTILINE)
+    if not urls:
+        raise Skip("set OCTOSTORE_REPOSITORY_URL, as the release workflow does")
+    return "; ".join(urls)
 
 
 def lock() -> str:
@@ -135,9 +138,9 @@ def image() -> str:
 def checks(expected: str) -> Sequence[tuple[str, Callable[[], str]]]:
     return [
         ("version", lambda: version(expected)),
-        ("project URLs", project_urls),
         ("lock", lock),
         ("metadata", metadata),
+        ("project URLs", project_urls),
         ("SBOM", bill_of_materials),
         ("workflows", workflows),
         ("deployments", deployments),

@@ -1,13 +1,18 @@
 """The same source builds to the same bytes, anywhere and at any time."""
 
 import os
+import re
 import shutil
 import subprocess
 import tarfile
+import zipfile
+from email import message_from_string
+from email.message import Message
 from pathlib import Path
 
 import pytest
 
+from octostore._version import __version__
 from tests.support.processes import ROOT
 from tests.support.wheels import build
 
@@ -55,3 +60,42 @@ def test_the_sdist_builds_the_same_wheel(builds: list[dict[str, Path]], tmp_path
         archive.extractall(tmp_path, filter="data")
     (there,) = build(tmp_path / "there", "wheel", source=tmp_path / sdist.name.removesuffix(".tar.gz"))
     assert there.read_bytes() == wheel.read_bytes()
+
+
+# Where the project lives
+
+
+def metadata_of(wheel: Path) -> Message:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        return message_from_string(archive.read(name).decode())
+
+
+def test_packages_link_to_the_repository_that_built_them(tmp_path: Path) -> None:
+    repository = "https://git.example.org/you/octostore"
+    wheel, sdist = build(tmp_path / "dist", "sdist", "wheel", OCTOSTORE_REPOSITORY_URL=f"{repository}/")
+
+    metadata = metadata_of(wheel)
+    urls = dict(url.split(", ") for url in metadata.get_all("Project-URL", []))
+    assert set(urls) == {"Homepage", "Documentation", "Source", "Changelog", "Issues"}
+    assert all(url.startswith(repository) for url in urls.values())
+    tagged = f"{repository}/blob/v{__version__}/"
+    assert not [url for url in urls.values() if url.startswith(tagged) and not (ROOT / url[len(tagged) :]).exists()]
+
+    with tarfile.open(sdist) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (rebuilt,) = build(tmp_path / "rebuilt", "wheel", source=tmp_path / sdist.name.removesuffix(".tar.gz"))
+    assert rebuilt.read_bytes() == wheel.read_bytes(), "a build from the sdist must keep the URLs"
+
+    readme = metadata.get_payload()
+    assert isinstance(readme, str)
+    assert readme.count(f"{repository}/raw/v{__version__}/docs/pictures/") == 2
+    assert f"({tagged}docs/quickstart.md)" in readme
+    targets = re.findall(r'(?:\]\(|src=\"|srcset=\")([^)"]+)', readme)
+    assert not [target for target in targets if not target.startswith("https://")]
+
+
+def test_without_a_repository_packages_have_no_urls_and_the_readme_as_it_is(builds: list[dict[str, Path]]) -> None:
+    metadata = metadata_of(builds[0][".whl"])
+    assert "Project-URL" not in metadata
+    assert metadata.get_payload() == (ROOT / "README.md").read_text(encoding="utf-8")

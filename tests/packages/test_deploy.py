@@ -120,8 +120,9 @@ def _copy_context(folder: Path) -> None:
         if line.startswith("!"):
             found = ROOT / line[1:]
             copy = shutil.copytree if found.is_dir() else shutil.copy2
-            folder.mkdir(exist_ok=True)
-            copy(found, folder / found.name)
+            target = folder / line[1:]
+            target.parent.mkdir(parents=True, exist_ok=True)
+            copy(found, target)
 
 
 def _check_that_it_serves(programs: Path, data: Path) -> None:

@@ -24,8 +24,9 @@ def test_it_locks_what_is_declared() -> None:
 
 
 def test_a_change_of_the_dependencies_is_noticed(tmp_path: Path) -> None:
-    for name in ("pyproject.toml", "uv.lock", "README.md"):
-        shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / "release").mkdir()
+    for name in ("pyproject.toml", "uv.lock", "README.md", "release/address.py"):
+        shutil.copy(ROOT / name, tmp_path / name)
     project = tmp_path / "pyproject.toml"
     text = project.read_text(encoding="utf-8")
     assert is_current(tmp_path)
