@@ -1,4 +1,4 @@
-"""Agents with nothing but a shell, and their keepers, of which none outlives a test."""
+"""Agents that have only a shell, and their keepers; no keeper outlives its test."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ from tests.support.running import Octostore
 
 
 def kept_in(folder: Path) -> list[KeptLease]:
-    """All that is kept, whoever it is for."""
+    """All kept leases, of every owner, oldest first."""
     paths = sorted(folder.rglob("*.lease"), key=lambda path: path.stat().st_mtime)
     return [msgspec.json.decode(path.read_bytes(), type=KeptLease) for path in paths]
 

@@ -1,4 +1,4 @@
-"""The keeper: a real process that outlives the shell, and gives a claim back when it should."""
+"""The keeper: a real process that outlives the shell and releases the claim when it should."""
 
 import json
 import os
@@ -31,26 +31,25 @@ def only(folder: Path) -> KeptLease:
     return lease
 
 
-def said(path: Path) -> str:
-    """By a shell, to this file, as soon as it has."""
+def read_when_written(path: Path) -> str:
+    """The output that a shell redirects to `path`."""
     until(lambda: path.exists() and path.read_text().endswith("\n"))
     return path.read_text()
 
 
-def beats(store: library.OctoStore, job_id: str = "job") -> None:
-    """Until there was a heartbeat after this."""
+def wait_for_heartbeat(store: library.OctoStore, job_id: str = "job") -> None:
     before = store.get_job_owner(job_id)
     assert before is not None
 
-    def has_beaten() -> bool:
+    def has_heartbeat() -> bool:
         now = store.get_job_owner(job_id)
         return now is not None and now.heartbeat_at > before.heartbeat_at
 
-    until(has_beaten)
+    until(has_heartbeat)
 
 
-def note_of(store: library.OctoStore, job_id: str = "job") -> str:
-    """With which the claim was released, once it is. That is no attempt."""
+def release_note(store: library.OctoStore, job_id: str = "job") -> str:
+    """Wait for the claim to be released, which does not count as an attempt, and return its note."""
     until(lambda: store.get_job_owner(job_id) is None)
     job = store.get_job(job_id)
     (ended,) = job.previous
@@ -61,26 +60,26 @@ def note_of(store: library.OctoStore, job_id: str = "job") -> str:
 def test_it_outlives_the_shell_and_heartbeats(agent: Octostore, store: library.OctoStore, tmp_path: Path) -> None:
     script = 'answer=$(octostore claim job --keep --ttl 2 --while-pid 0); echo "$answer"; kill -HUP 0'
     shell = agent.shell(f"setsid --wait bash -c {shlex.quote(script)}")
-    assert shell.wait().code != 0, "the shell and all that was in its group have been hung up"
+    assert shell.wait().code != 0, "the shell and its process group got SIGHUP"
     assert "claimed job for agent-3" in shell.out
     lease = only(tmp_path)
     pid = lease.keeper.pid
     os.kill(pid, signal.SIGHUP)
-    beats(store)
+    wait_for_heartbeat(store)
     assert is_alive(pid)
     assert f"  kept       by process {pid} until you release it, or 10m pass without" in shell.out
     owner = store.get_job_owner("job")
     assert owner is not None
-    assert owner.pid == pid, "who looks for the owner finds the process that holds the claim"
-    # It has nothing of the shell's.
+    assert owner.pid == pid, "the owner's pid is the process that holds the claim"
+    # It shares nothing with the shell.
     assert Path(f"/proc/{pid}/cwd").readlink() == Path("/")
     assert {Path(f"/proc/{pid}/fd/{number}").readlink() for number in range(3)} == {Path(os.devnull)}
-    assert os.getsid(pid) not in {pid, os.getsid(0)}, "a session of its own, in which it never gets a terminal"
+    assert os.getsid(pid) not in {pid, os.getsid(0)}, "a new session that it does not lead, so it never gets a terminal"
     assert signal.SIGINT in signals_of(pid, "SigIgn")
 
 
-def test_no_lease_is_seen_anywhere(agent: Octostore, store: library.OctoStore, tmp_path: Path) -> None:
-    said = agent.start(*KEEP, "--json", program=SCRIPT).wait().out
+def test_no_command_shows_a_lease_id(agent: Octostore, store: library.OctoStore, tmp_path: Path) -> None:
+    output = agent.start(*KEEP, "--json", program=SCRIPT).wait().out
     for arguments in (
         KEEP,
         ("progress", "job", "testing"),
@@ -90,10 +89,10 @@ def test_no_lease_is_seen_anywhere(agent: Octostore, store: library.OctoStore, t
     ):
         for option in ((), ("--json",)):
             done = agent.run(*arguments, *option)
-            said += done.out + done.err
+            output += done.out + done.err
     lease = only(tmp_path)
     assert store.heartbeat_job("job", lease.lease_id).job_id == "job"
-    assert lease.lease_id not in said
+    assert lease.lease_id not in output
     assert lease.lease_id.encode() not in secrets_visible_of(lease.keeper.pid)
     assert b"OCTOSTORE_OWNER" in secrets_visible_of(lease.keeper.pid)
     assert agent.run("release").code == 0
@@ -119,11 +118,11 @@ def test_a_killed_keeper_leaves_the_claim_to_its_ttl(
     assert store.get_job("job").previous[0].how == "expired"
     late = agent.run("checkpoint", '{"step": 9}', "--json")
     assert (late.code, json.loads(late.out)["code"]) == (20, "lease_lost"), "lost is not the same as never claimed"
-    assert kept_in(tmp_path) == [], "it is tidied up"
+    assert kept_in(tmp_path) == [], "its file is deleted"
     assert agent.run("checkpoint", "job", "1").code == 64
 
 
-def test_while_its_ttl_lasts_a_claim_without_a_keeper_is_still_ours(agent: Octostore, tmp_path: Path) -> None:
+def test_a_claim_without_a_keeper_is_still_ours_until_its_lease_expires(agent: Octostore, tmp_path: Path) -> None:
     assert agent.run(*KEEP).code == 0
     end_keepers(tmp_path)
     until(lambda: not only(tmp_path).is_kept)
@@ -133,62 +132,68 @@ def test_while_its_ttl_lasts_a_claim_without_a_keeper_is_still_ours(agent: Octos
     assert agent.run("release").code == 0
 
 
-def test_the_watched_process_ends(agent: Octostore, store: library.OctoStore, tmp_path: Path) -> None:
+def test_a_claim_is_released_when_the_watched_process_ends(
+    agent: Octostore, store: library.OctoStore, tmp_path: Path
+) -> None:
     with start(["sleep", FOREVER], stdin=DEVNULL) as watched:
         claim = agent.run("claim", "job", "--keep", "--while-pid", str(watched.pid))
         assert f"until you release it, sleep ({watched.pid}) ends, or 10m" in claim.out
         keeper = only(tmp_path).keeper.pid
         watched.kill()
         watched.wait()
-        assert note_of(store) == f"released by its keeper: sleep ({watched.pid}) has ended"
+        assert release_note(store) == f"released by its keeper: sleep ({watched.pid}) has ended"
         until(lambda: not is_alive(keeper))
     late = agent.run("progress", "still here")
     assert (late.code, kept_in(tmp_path)) == (20, [])
-    assert f"note  released by its keeper: sleep ({watched.pid}) has ended" in late.err, "why, and not only that"
+    assert f"note  released by its keeper: sleep ({watched.pid}) has ended" in late.err, "the reason too"
 
 
-def test_a_terminal_that_is_closed(agent: Octostore, store: library.OctoStore, tmp_path: Path) -> None:
-    """What is watched is its shell, and none of those in between."""
+def test_a_claim_is_released_when_its_terminal_is_closed(
+    agent: Octostore, store: library.OctoStore, tmp_path: Path
+) -> None:
+    """The watched process is the terminal's shell, not a process in between."""
     if agent_here() is not None:
-        pytest.skip("an agent runs the tests, and would be watched instead")
+        pytest.skip("an agent runs the tests and would be watched instead")
     with AtTerminal(("bash", "--norc", "--noediting", "-i"), agent.env, tmp_path) as terminal:
         terminal.enter("sh -c 'octostore claim job --keep --json > claimed; true'")
-        assert json.loads(said(tmp_path / "claimed"))["kept"]["watched"]["pid"] == terminal.pid
+        assert json.loads(read_when_written(tmp_path / "claimed"))["kept"]["watched"]["pid"] == terminal.pid
         terminal.hang_up()
-        assert note_of(store) == f"released by its keeper: bash ({terminal.pid}) has ended"
+        assert release_note(store) == f"released by its keeper: bash ({terminal.pid}) has ended"
 
 
-def test_an_agent_that_is_silent_for_too_long(agent: Octostore, store: library.OctoStore, tmp_path: Path) -> None:
+def test_a_claim_is_released_when_its_agent_is_silent_for_too_long(
+    agent: Octostore, store: library.OctoStore, tmp_path: Path
+) -> None:
     assert agent.run(*KEEP, "--max-silence", "1").code == 0
-    assert note_of(store) == "released by its keeper: no sign of life from agent-3 for 1 s"
+    assert release_note(store) == "released by its keeper: no sign of life from agent-3 for 1 s"
     until(lambda: not only(tmp_path).is_kept)
     lost = agent.run("mine")
     assert "agent-3 holds nothing" in lost.out
     assert "lost job: " in lost.out
     assert "no sign of life from agent-3 for 1 s" in lost.out
-    assert "lost" not in agent.run("mine").out, "it is told once"
+    assert "lost" not in agent.run("mine").out, "it is reported once"
 
 
-def test_any_command_of_the_owner_is_a_sign_of_life(agent: Octostore, tmp_path: Path) -> None:
+def test_any_command_of_the_owner_counts_as_activity(agent: Octostore, tmp_path: Path) -> None:
     assert agent.run(*KEEP).code == 0
     (alive,) = tmp_path.rglob("alive")
 
-    def shows_life(*arguments: str, **env: str) -> bool:
+    def is_activity(*arguments: str, **env: str) -> bool:
         os.utime(alive, (0, 0))
         agent.start(*arguments, **env).wait()  # type: ignore[arg-type]
         return alive.stat().st_mtime > 0
 
-    assert shows_life("list")
-    assert shows_life("next", "nothing-here")
-    assert shows_life("list", "--no-such-option") is False, "it did not even run"
-    assert not shows_life("list", OCTOSTORE_OWNER="bob")
-    assert not shows_life("claim", "other", "--owner", "bob")
-    assert shows_life("claim", "another", "--owner", "agent-3", OCTOSTORE_OWNER="bob")
-    assert not shows_life("list", OCTOSTORE_OWNER="")
-    assert shows_life("heartbeat", OCTOSTORE_OWNER=""), "who finds the lease is its owner"
+    assert is_activity("list")
+    assert is_activity("next", "nothing-here")
+    assert is_activity("list", "--no-such-option") is False, "it did not run"
+    assert not is_activity("list", OCTOSTORE_OWNER="bob")
+    assert not is_activity("claim", "other", "--owner", "bob")
+    assert is_activity("claim", "another", "--owner", "agent-3", OCTOSTORE_OWNER="bob")
+    assert not is_activity("list", OCTOSTORE_OWNER="")
+    assert is_activity("heartbeat", OCTOSTORE_OWNER=""), "the lease it finds names its owner"
 
 
-def test_a_command_that_takes_long_is_a_sign_of_life_at_its_end_too(
+def test_a_long_command_counts_as_activity_at_its_end_too(
     agent: Octostore, store: library.OctoStore, tmp_path: Path
 ) -> None:
     assert agent.run(*KEEP).code == 0
@@ -203,20 +208,24 @@ def test_a_command_that_takes_long_is_a_sign_of_life_at_its_end_too(
     assert alive.stat().st_mtime > 0
 
 
-def test_a_keeper_that_is_told_to_stop(agent: Octostore, store: library.OctoStore, tmp_path: Path) -> None:
+def test_a_keeper_releases_its_claim_on_sigterm(agent: Octostore, store: library.OctoStore, tmp_path: Path) -> None:
     assert agent.run(*KEEP).code == 0
     os.kill(only(tmp_path).keeper.pid, signal.SIGTERM)
-    assert note_of(store) == "released by its keeper, which was asked to stop"
+    assert release_note(store) == "released by its keeper, which was asked to stop"
 
 
-def test_without_its_file_a_claim_would_be_nobodys(agent: Octostore, store: library.OctoStore, tmp_path: Path) -> None:
-    assert agent.run(*KEEP, "--max-silence", "2").code == 0  # which is when it looks
+def test_a_claim_is_released_when_its_lease_file_is_deleted(
+    agent: Octostore, store: library.OctoStore, tmp_path: Path
+) -> None:
+    assert agent.run(*KEEP, "--max-silence", "2").code == 0  # the keeper looks for its file after this time
     (path,) = tmp_path.rglob("*.lease")
     path.unlink()
-    assert note_of(store) == "released by its keeper: the file with its lease was deleted"
+    assert release_note(store) == "released by its keeper: the file with its lease was deleted"
 
 
-def test_a_claim_that_was_taken_away(agent: Octostore, store: library.OctoStore, tmp_path: Path) -> None:
+def test_a_keeper_ends_when_its_claim_is_force_released(
+    agent: Octostore, store: library.OctoStore, tmp_path: Path
+) -> None:
     assert agent.run(*KEEP, "--ttl", "2").code == 0
     keeper = only(tmp_path).keeper.pid
     store.force_release("job", reason="by hand")
@@ -225,7 +234,7 @@ def test_a_claim_that_was_taken_away(agent: Octostore, store: library.OctoStore,
     assert (done.code, json.loads(done.out)["ended"]["reason"]) == (20, "by hand")
 
 
-def test_the_same_request_again_gets_no_second_keeper(agent: Octostore, tmp_path: Path) -> None:
+def test_a_repeated_request_gets_no_second_keeper(agent: Octostore, tmp_path: Path) -> None:
     first = json.loads(agent.run(*KEEP, "--request-id", "r", "--json").out)
     again = json.loads(agent.run(*KEEP, "--request-id", "r", "--json").out)
     assert again["replayed"]
@@ -236,7 +245,9 @@ def test_the_same_request_again_gets_no_second_keeper(agent: Octostore, tmp_path
     assert only(tmp_path).keeper.pid == revived["kept"]["keeper_pid"] != first["kept"]["keeper_pid"]
 
 
-def test_what_is_not_claimed_leaves_nothing_behind(agent: Octostore, store: library.OctoStore, tmp_path: Path) -> None:
+def test_a_claim_that_is_not_granted_leaves_nothing_behind(
+    agent: Octostore, store: library.OctoStore, tmp_path: Path
+) -> None:
     store.claim_job("job", "bob")
     before = set(tmp_path.iterdir())
     for arguments, code in (
@@ -254,23 +265,25 @@ def test_what_is_not_claimed_leaves_nothing_behind(agent: Octostore, store: libr
     until(lambda: not agent.processes())
 
 
-def test_a_claim_that_is_waited_for_is_kept(agent: Octostore, store: library.OctoStore, tmp_path: Path) -> None:
+def test_a_claim_that_had_to_wait_is_kept(agent: Octostore, store: library.OctoStore, tmp_path: Path) -> None:
     lease = store.claim_job("job", "bob").lease_id or ""
     waiting = agent.start(*KEEP, "--wait", "30", "--ttl", "2", "--json")
     until(lambda: any(tmp_path.rglob("alive")))
     store.release_job("job", lease)
     assert json.loads(waiting.wait().out)["status"] == "claimed"
-    beats(store)
+    wait_for_heartbeat(store)
     assert find(only(tmp_path).keeper.pid) == only(tmp_path).keeper
 
 
-def test_what_nobody_can_keep_is_released(agent: Octostore, store: library.OctoStore, tmp_path: Path) -> None:
+def test_a_claim_whose_keeper_died_before_it_was_granted_is_released(
+    agent: Octostore, store: library.OctoStore, tmp_path: Path
+) -> None:
     lease = store.claim_job("job", "bob").lease_id or ""
     waiting = agent.start(*KEEP, "--wait", "30", program=SCRIPT)
     keepers: list[int] = []
 
     def has_keeper() -> bool:
-        """What it is forked from has the same environment, and ends at once."""
+        """The process it is forked from has the same environment, and ends at once."""
         others = set(agent.processes()) - {waiting.pid}
         keepers[:] = [pid for pid in others if signal.SIGINT in signals_of(pid, "SigIgn")]
         return len(keepers) == 1
@@ -312,47 +325,47 @@ with Keeper() as keeper, connect(url) as store:
 """
 
 
-def test_what_was_lost_before_it_could_be_kept_is_not_told_as_kept(agent: Octostore, url: str) -> None:
-    """The command may have been stopped for longer than its TTL between claiming and handing over."""
+def test_a_claim_that_is_lost_before_the_keeper_has_it_is_not_reported_as_kept(agent: Octostore, url: str) -> None:
+    """The command may have been stopped for longer than its TTL between claiming and handing over to the keeper."""
     done = agent.start("-c", HANDED_OVER, url, "late", program=[sys.executable]).wait()
     assert (done.code, done.err) == (0, "")
     assert "should keep the claim has ended" in done.out
 
 
-def test_a_command_that_is_killed_while_it_hands_over_has_claimed_nothing(
+def test_a_command_that_is_killed_while_it_hands_over_leaves_no_claim(
     agent: Octostore, store: library.OctoStore, url: str
 ) -> None:
     assert agent.start("-c", HANDED_OVER, url, "killed", program=[sys.executable]).wait().code == -signal.SIGKILL
-    assert note_of(store) == NOBODY_HEARD
+    assert release_note(store) == NOBODY_HEARD
 
 
-def test_a_relative_store(agent: Octostore, tmp_path: Path) -> None:
+def test_a_store_with_a_relative_path(agent: Octostore, tmp_path: Path) -> None:
     assert agent.run(*KEEP, "--ttl", "2", OCTOSTORE_URL="sqlite:///relative.db").code == 0
     with library.connect(f"sqlite:///{tmp_path}/relative.db") as store:
-        beats(store)
+        wait_for_heartbeat(store)
     assert agent.run("release", OCTOSTORE_URL=f"sqlite:///{tmp_path}/relative.db").code == 0
 
 
-def test_a_relative_folder_for_data(agent: Octostore, tmp_path: Path) -> None:
-    """The keeper is in another one."""
+def test_a_relative_data_folder(agent: Octostore, tmp_path: Path) -> None:
+    """The keeper's working directory is a different one."""
     assert agent.run(*KEEP, "--ttl", "2", OCTOSTORE_URL="", OCTOSTORE_HOME="data").code == 0
     with library.connect(f"sqlite:///{tmp_path}/data/octostore.db") as store:
-        beats(store)
+        wait_for_heartbeat(store)
 
 
-def test_in_memory_nothing_can_be_kept(agent: Octostore) -> None:
+def test_a_claim_in_memory_cannot_be_kept(agent: Octostore) -> None:
     done = agent.run(*KEEP, OCTOSTORE_URL="memory:")
     assert (done.code, "--keep" in done.err) == (64, True)
 
 
-def test_agents_without_a_name_are_told_apart(agent: Octostore, store: library.OctoStore, tmp_path: Path) -> None:
-    """By their process, which is also what is watched. Each of their commands runs in a shell of its own."""
+def test_agents_without_a_name_are_different_owners(agent: Octostore, store: library.OctoStore, tmp_path: Path) -> None:
+    """Their process distinguishes them, and is also what is watched. Each of their commands runs in its own shell."""
     script = tmp_path / "claude"
     script.write_text(
         f"""#!/bin/bash
         [ $1 = none ] || bash -c "octostore claim $1 --keep --json > $1.claimed"
         touch $1.ready
-        while [ ! -e $1.told ]; do sleep 0.02; done
+        while [ ! -e $1.release ]; do sleep 0.02; done
         bash -c "octostore release > $1.released 2>&1"
         echo $? > $1.code
         {UNTIL_GO}
@@ -366,20 +379,20 @@ def test_agents_without_a_name_are_told_apart(agent: Octostore, store: library.O
         claim = json.loads((tmp_path / f"{name}.claimed").read_text())
         assert claim["owner"] == f"claude-{started[name].pid}@{os.uname().nodename}"
         assert claim["kept"]["watched"]["pid"] == started[name].pid
-    (tmp_path / "none.told").touch()
-    assert said(tmp_path / "none.code") == "64\n", "what others keep is not its own"
-    (tmp_path / "one.told").touch()
-    assert said(tmp_path / "one.code") == "0\n"
-    assert said(tmp_path / "one.released") == "one is free\n"
+    (tmp_path / "none.release").touch()
+    assert read_when_written(tmp_path / "none.code") == "64\n", "it cannot release the claims of others"
+    (tmp_path / "one.release").touch()
+    assert read_when_written(tmp_path / "one.code") == "0\n"
+    assert read_when_written(tmp_path / "one.released") == "one is free\n"
     started["two"].process.kill()
-    assert note_of(store, "two") == f"released by its keeper: claude ({started['two'].pid}) has ended"
+    assert release_note(store, "two") == f"released by its keeper: claude ({started['two'].pid}) has ended"
     (tmp_path / "go").touch()
 
 
-# Elsewhere
+# Other stores
 
 
-def test_on_a_server_that_goes_away_and_comes_back(tmp_path: Path) -> None:
+def test_on_a_server_that_restarts(tmp_path: Path) -> None:
     home, port = tmp_path / "server", free_port()
     with ServerProcess(home, port=port) as server:
         url, token = server.url, server.token
@@ -388,7 +401,7 @@ def test_on_a_server_that_goes_away_and_comes_back(tmp_path: Path) -> None:
                 assert agent.run(*KEEP, "--ttl", "15").code == 0
                 assert server.stop() == 0
                 with ServerProcess(home, port=port), library.connect(url, token=token) as store:
-                    beats(store)
+                    wait_for_heartbeat(store)
                     assert agent.run("checkpoint", '{"step": 2}').code == 0
                     assert agent.run("release", "--outcome", "done").code == 0
                     assert store.get_job("job").status == "done"
@@ -401,7 +414,7 @@ def test_on_postgresql(tmp_path: Path) -> None:
     with Octostore(url, tmp_path, OCTOSTORE_OWNER="agent-3") as agent, library.connect(url) as store:
         try:
             assert agent.run(*KEEP, "--ttl", "2").code == 0
-            beats(store)
+            wait_for_heartbeat(store)
             keeper = only(tmp_path).keeper.pid
             assert agent.run("checkpoint", '{"step": 2}').code == 0
             assert agent.run("release").code == 0
@@ -413,7 +426,7 @@ def test_on_postgresql(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ttl", ["0.5", "100000"])
-def test_a_ttl_that_cannot_be(agent: Octostore, tmp_path: Path, ttl: str) -> None:
+def test_a_ttl_out_of_range_is_refused(agent: Octostore, tmp_path: Path, ttl: str) -> None:
     before = set(tmp_path.iterdir())
     assert agent.run(*KEEP, "--ttl", ttl).code == 64
     assert set(tmp_path.iterdir()) == before

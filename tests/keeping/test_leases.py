@@ -1,4 +1,4 @@
-"""The files with kept leases: whose they are, who can read them, and what becomes of them."""
+"""The files of kept leases: which owner they belong to, who can read them, and when they are deleted."""
 
 import os
 import time
@@ -42,7 +42,7 @@ def files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
-def test_what_is_added_is_found_by_its_owner(kept: KeptLeases) -> None:
+def test_an_owner_finds_its_own_leases(kept: KeptLeases) -> None:
     for one in (first := lease(), second := lease("other", fencing_token=9), lease(owner="bob")):
         kept.add(one)
     assert kept.of("ann") == [second, first]
@@ -53,13 +53,13 @@ def test_what_is_added_is_found_by_its_owner(kept: KeptLeases) -> None:
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_no_name_leads_to_another_folder(kept: KeptLeases, tmp_path: Path, name: str) -> None:
+def test_no_name_escapes_the_folder(kept: KeptLeases, tmp_path: Path, name: str) -> None:
     kept.add(lease(name, name))
     assert [one.job_id for one in kept.of(name)] == [name]
     assert {path.parents[1] for path in files(tmp_path)} == {tmp_path / "kept"}
 
 
-def test_only_the_user_can_read_them(kept: KeptLeases, tmp_path: Path) -> None:
+def test_only_the_user_can_read_lease_files(kept: KeptLeases, tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         kept.add(lease())
@@ -71,7 +71,7 @@ def test_only_the_user_can_read_them(kept: KeptLeases, tmp_path: Path) -> None:
     assert {path.stat().st_mode & 0o777 for path in paths if path.is_file()} == {0o600}
 
 
-def test_a_lease_that_others_could_read_is_refused(kept: KeptLeases, tmp_path: Path) -> None:
+def test_a_lease_file_that_others_can_read_is_refused(kept: KeptLeases, tmp_path: Path) -> None:
     kept.add(lease())
     (path,) = (tmp_path / "kept").rglob("*.lease")
     path.chmod(0o640)
@@ -97,7 +97,7 @@ def test_a_link_is_not_followed(kept: KeptLeases, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["kept", "kept/ann"])
 def test_no_folder_is_a_link(kept: KeptLeases, tmp_path: Path, name: str) -> None:
-    """Where others may create files, they could lead our leases to where we never look, or away from there later."""
+    """Users who can create files here could otherwise redirect our leases."""
     kept.prepare("ann")
     folder = tmp_path / "kept" if name == "kept" else next((tmp_path / "kept").iterdir())
     folder.rename(tmp_path / "elsewhere")
@@ -107,7 +107,7 @@ def test_no_folder_is_a_link(kept: KeptLeases, tmp_path: Path, name: str) -> Non
     assert not list((tmp_path / "elsewhere").rglob("*.lease"))
 
 
-def test_what_cannot_be_understood_is_named(kept: KeptLeases, tmp_path: Path) -> None:
+def test_a_malformed_lease_file_is_named(kept: KeptLeases, tmp_path: Path) -> None:
     kept.add(lease())
     (path,) = (tmp_path / "kept").rglob("*.lease")
     path.write_text('{"lease_id": "secret"}')
@@ -117,22 +117,22 @@ def test_what_cannot_be_understood_is_named(kept: KeptLeases, tmp_path: Path) ->
     assert "secret" not in str(refused.value)
 
 
-def test_no_lease_is_shown(kept: KeptLeases) -> None:
+def test_no_repr_shows_a_lease_id(kept: KeptLeases) -> None:
     kept.add(lease())
     assert "secret" not in repr(kept.of("ann"))
 
 
-def test_nothing_is_left_of_what_is_forgotten(kept: KeptLeases, tmp_path: Path) -> None:
+def test_a_forgotten_lease_leaves_no_files(kept: KeptLeases, tmp_path: Path) -> None:
     gone = lease(keeper=GONE)
     kept.add(gone)
     assert kept.confirm(gone)
     kept.forget(gone)
     assert not kept.confirm(gone)
     assert list(tmp_path.iterdir()) == []
-    kept.forget(gone)  # once more
+    kept.forget(gone)  # safe to repeat
 
 
-def test_an_older_claim_of_the_same_job_does_not_take_the_newer_one_along(kept: KeptLeases) -> None:
+def test_forgetting_an_older_claim_keeps_the_newer_one_of_the_same_job(kept: KeptLeases) -> None:
     old, new = lease(keeper=GONE, fencing_token=7), lease(fencing_token=8)
     kept.add(old)
     kept.add(new)
@@ -140,14 +140,14 @@ def test_an_older_claim_of_the_same_job_does_not_take_the_newer_one_along(kept: 
     assert kept.find("ann", "job") == new
 
 
-def test_a_keeper_is_not_mistaken_for_a_later_process_of_the_same_number(kept: KeptLeases) -> None:
+def test_a_keeper_is_not_mistaken_for_a_later_process_with_the_same_pid(kept: KeptLeases) -> None:
     kept.add(lease(keeper=GONE))
     kept.add(lease(owner="bob"))
     assert not kept.of("ann")[0].is_kept
     assert kept.of("bob")[0].is_kept
 
 
-def test_leftovers_are_tidied_up_with_the_next_claim(kept: KeptLeases, tmp_path: Path) -> None:
+def test_the_next_claim_deletes_leftovers(kept: KeptLeases, tmp_path: Path) -> None:
     kept.add(old := lease("old", keeper=GONE))
     kept.add(recent := lease("recent", keeper=GONE))
     kept.add(living := lease("living"))
@@ -161,7 +161,7 @@ def test_leftovers_are_tidied_up_with_the_next_claim(kept: KeptLeases, tmp_path:
 
 @pytest.mark.parametrize("url", [None, "https://one.example"])
 @pytest.mark.parametrize("home", ["link", "relative/deeper"])
-def test_the_folder_of_the_users_data_may_be_anywhere(
+def test_the_data_folder_may_be_anywhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str | None, home: str
 ) -> None:
     (tmp_path / "real").mkdir(mode=0o700)
@@ -175,25 +175,25 @@ def test_the_folder_of_the_users_data_may_be_anywhere(
     assert kept.find("ann", "job") is not None
 
 
-def test_what_is_kept_where_nobody_sees_the_keeper_is_no_leftover(kept: KeptLeases, tmp_path: Path) -> None:
-    """A container does not see the processes of another one that shares its store."""
+def test_a_lease_whose_keeper_is_in_another_container_is_not_a_leftover(kept: KeptLeases, tmp_path: Path) -> None:
+    """Containers that share a store do not see each other's processes."""
     kept.add(lease(keeper=GONE))
     (path,) = (tmp_path / "kept").rglob("*.lease")
     long_ago = time.time() - 2 * module.LEFTOVERS_KEPT_SECONDS
     os.utime(path, (long_ago, long_ago))
-    assert kept.confirm(lease(keeper=GONE)), "as its keeper does all the time"
+    assert kept.confirm(lease(keeper=GONE)), "the keeper does this regularly"
     kept.prepare("ann")
     assert kept.of("ann")
 
 
-def test_only_the_own_folder_is_made(tmp_path: Path) -> None:
+def test_a_missing_parent_folder_is_not_created(tmp_path: Path) -> None:
     with pytest.raises(octostore.Unreachable, match="cannot be kept") as failed:
         KeptLeases.of_store(f"sqlite:///{tmp_path}/missing/x.db").prepare("ann")
     assert failed.value.reason == "io"
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_sign_of_life_that_was_tidied_up_comes_back(kept: KeptLeases) -> None:
+def test_a_deleted_activity_file_is_created_again(kept: KeptLeases) -> None:
     kept.add(lease())
     (kept._folder_of("ann") / "alive").unlink()
     assert kept.life_shown_at("ann") is None
@@ -201,12 +201,12 @@ def test_a_sign_of_life_that_was_tidied_up_comes_back(kept: KeptLeases) -> None:
     assert kept.life_shown_at("ann") is not None
 
 
-def test_a_file_that_cannot_be_looked_at_is_not_taken_for_gone(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_checked_does_not_count_as_deleted(tmp_path: Path) -> None:
     assert KeptLeases(tmp_path / ("x" * 300)).confirm(lease())
     assert not KeptLeases(tmp_path / "nothing").confirm(lease())
 
 
-def test_signs_of_life(kept: KeptLeases) -> None:
+def test_activity_is_recorded_per_owner(kept: KeptLeases) -> None:
     assert not kept.show_life("ann")
     assert kept.life_shown_at("ann") is None
     kept.add(lease())
@@ -240,14 +240,13 @@ def test_stores_never_mix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     }
 
 
-def test_what_a_file_holds(kept: KeptLeases, tmp_path: Path) -> None:
+def test_a_lease_file_contains_the_lease_id(kept: KeptLeases, tmp_path: Path) -> None:
     kept.add(lease())
     (path,) = (tmp_path / "kept").rglob("*.lease")
     assert msgspec.json.decode(path.read_bytes())["lease_id"] == "secret-job-ann"
 
 
-def test_commands_of_one_owner_do_not_disturb_each_other(kept: KeptLeases, tmp_path: Path) -> None:
-    """One tidies up while another adds: again and again, at the same time."""
+def test_concurrent_commands_of_one_owner_do_not_interfere(kept: KeptLeases, tmp_path: Path) -> None:
 
     def add_and_forget(number: int) -> None:
         for token in range(100):

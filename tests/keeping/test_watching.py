@@ -1,4 +1,4 @@
-"""Which process is watched if nobody says: never a wrapper that ends with the command."""
+"""Which process is watched by default: never a wrapper that ends with the command."""
 
 import os
 import subprocess
@@ -43,7 +43,7 @@ TERMINAL = seen(12, "-zsh", leads=True)
         ([seen(1, "/bin/bash", "--rcfile", "/tmp/rc", "-i", leads=True)], 1),
         ([seen(1, "/bin/bash", "-l", leads=True)], 1),
         ([seen(1, "/bin/bash", "--login", leads=True)], 1),
-        ([seen(1, "/bin/bash", leads=False)], None),  # of somebody else's terminal, or of none
+        ([seen(1, "/bin/bash", leads=False)], None),  # it leads no terminal session
         ([seen(1, "/bin/bash", "-c", "make", leads=True)], None),
         ([seen(1, "/bin/bash", "-lc", "make", leads=True)], None),
         ([seen(1, "/bin/sh", "build.sh", leads=True)], None),
@@ -51,12 +51,12 @@ TERMINAL = seen(12, "-zsh", leads=True)
         ([seen(1, "", leads=True)], None),
     ],
 )
-def test_the_one_that_stays(candidates: list[Seen], pid: int | None) -> None:
+def test_the_watched_process_is_one_that_stays(candidates: list[Seen], pid: int | None) -> None:
     found = chosen(candidates)
     assert (found and found.pid) == pid
 
 
-def test_two_agents_of_a_user_are_not_one_owner() -> None:
+def test_two_agents_of_one_user_are_different_owners() -> None:
     codex = chosen_agent([WRAPPER, seen(10, "node", "/bin/codex", name="node")])
     assert codex == Process(10, "1", "codex")
     claude = chosen_agent([AGENT])
@@ -65,26 +65,26 @@ def test_two_agents_of_a_user_are_not_one_owner() -> None:
     theirs = msgspec.structs.replace(lease(), watched=claude)
     assert is_of_another_agent(theirs, Process(11, "1", "claude"))
     assert not is_of_another_agent(theirs, claude)
-    assert not is_of_another_agent(theirs, None), "who is no agent cannot tell"
+    assert not is_of_another_agent(theirs, None), "outside an agent, nothing is known"
     assert not is_of_another_agent(lease(), codex)
     shell = msgspec.structs.replace(lease(), watched=TERMINAL.process)
-    assert not is_of_another_agent(shell, codex), "the terminal of a person, who may have started the agent"
+    assert not is_of_another_agent(shell, codex), "a person's terminal, which may have started the agent"
 
 
-def test_one_that_is_named() -> None:
+def test_the_watched_process_can_be_chosen() -> None:
     assert watched(0) is None
     assert watched(os.getpid()) == find(os.getpid())
     with pytest.raises(octostore.InvalidInput, match="process 4000000, which is not running"):
         watched(4_000_000)
 
 
-def test_ancestors_are_those_that_started_us() -> None:
+def test_ancestors_start_with_the_parent_and_leave_out_init() -> None:
     pids = [one.process.pid for one in ancestors(os.getpid())]
     assert pids[:1] == ([os.getppid()] if os.getppid() > 1 else [])
     assert 1 not in pids
 
 
-def test_a_process_that_has_ended_is_gone_also_before_anybody_has_waited_for_it() -> None:
+def test_a_zombie_counts_as_ended() -> None:
     with start(["sleep", FOREVER], stdin=subprocess.DEVNULL) as process:
         until(lambda: (found := find(process.pid)) is not None and found.name == "sleep")
         found = find(process.pid)
@@ -99,10 +99,10 @@ def test_a_process_that_has_ended_is_gone_also_before_anybody_has_waited_for_it(
     assert open_handle(Process(os.getpid(), "another")) is None
 
 
-def test_no_signal_goes_to_a_process_that_may_be_another(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_may_be_a_different_one_gets_no_signal(monkeypatch: pytest.MonkeyPatch) -> None:
     with start(["sleep", FOREVER]) as sleeper:
         wake(Process(sleeper.pid, "before"))
-        monkeypatch.setattr(processes, "_has_proc", lambda: False)  # a system that does not say when one has started
+        monkeypatch.setattr(processes, "_has_proc", lambda: False)  # a system without process start times
         assert is_running(Process(sleeper.pid))
         wake(Process(sleeper.pid))
         monkeypatch.undo()
