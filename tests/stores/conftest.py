@@ -14,7 +14,7 @@ from tests.support.world import DatabaseClock, ManualClock, World
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
-    """Each store in turn, with time and chance in the test's hands."""
+    """Each store in turn, with a clock and randomness that the test controls."""
     clock = DatabaseClock() if request.param == "postgres" else ManualClock()
     backend: Backend | None = None
     url = None

@@ -1,6 +1,6 @@
--- What stores left in which a session was known by its id alone (schema 6 of SQLite, 5 of PostgreSQL): ann, an agent of the
--- principal ci, has the session `main` with a job and two contexts, of which the second counts; a lock client has another;
--- and one on the file itself was closed. {blob:…} is a text as bytes.
+-- Contents of a store that identified a session by its id alone (SQLite schema 6, PostgreSQL schema 5): ann, an agent of the
+-- principal ci, has the session `main` with a job and two contexts, the second of which is current; a lock client has
+-- another session; and one opened directly on the file was closed. {blob:…} is text as bytes.
 
 UPDATE {schema}.counters SET seq = 7, now = 1800000000000;
 

@@ -1,4 +1,4 @@
-"""The limit of a queue holds within a transaction, from what a store has counted before it."""
+"""A queue's limit holds within a transaction, on top of what the store counted before it."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def enqueue(world: World, *jobs: str) -> None:
 
 
 @claims
-def test_a_new_limit_counts_what_is_claimed_already(world: World, claim: AnyCommand) -> None:
+def test_a_new_limit_counts_jobs_that_are_already_claimed(world: World, claim: AnyCommand) -> None:
     enqueue(world, "one", "two", "three")
     world.do(ClaimNext(owner="bob"))
     replies = world.batch([SetQueue(queue="default", max_claimed=1), claim])
@@ -26,7 +26,7 @@ def test_a_new_limit_counts_what_is_claimed_already(world: World, claim: AnyComm
 
 
 @claims
-def test_what_is_enqueued_under_its_claim_counts_at_once(world: World, claim: AnyCommand) -> None:
+def test_a_claimed_job_that_is_enqueued_counts_at_once(world: World, claim: AnyCommand) -> None:
     world.do(SetQueue(queue="default", max_claimed=1))
     world.do(ClaimJob(job_id="one", owner="bob"))
     enqueue(world, "two")
@@ -34,7 +34,7 @@ def test_what_is_enqueued_under_its_claim_counts_at_once(world: World, claim: An
     assert replies[1].status in {"empty", "delayed"}
 
 
-def test_a_place_that_becomes_free_is_given_to_one(world: World) -> None:
+def test_a_slot_that_becomes_free_goes_to_one_claim(world: World) -> None:
     world.do(SetQueue(queue="default", max_claimed=1))
     enqueue(world, "one", "two", "three")
     first = world.do(ClaimNext(owner="bob"))
@@ -48,7 +48,7 @@ def test_a_place_that_becomes_free_is_given_to_one(world: World) -> None:
     assert [replies[1].job_id, replies[2].status] == ["two", "empty"]
 
 
-def test_a_request_that_comes_twice_gets_one_job(world: World) -> None:
+def test_a_request_that_arrives_twice_gets_one_job(world: World) -> None:
     enqueue(world, "one", "two")
     claim = ClaimNext(owner="ann", request_id="r")
     first, again = world.batch([claim, claim])

@@ -1,4 +1,4 @@
-"""Claims of the last minutes are looked for among so many, and what is beyond that is said to be left out."""
+"""The search for recent claims is bounded, and the reply says if it left any out."""
 
 from typing import Any
 
@@ -14,8 +14,8 @@ def claim(world: World, job_id: str, **terms: Any) -> str:
     return world.do(ClaimJob(job_id=job_id, owner="ann", **terms)).lease_id or ""
 
 
-@pytest.mark.parametrize("world", ["sqlite", "postgres"], indirect=True)  # in memory, everything is looked at
-def test_no_more_than_so_many_are_looked_at(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("world", ["sqlite", "postgres"], indirect=True)  # the memory store has no limit
+def test_the_search_stops_at_its_limits(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(4):
         name = f"done-{number}"
         world.do(ReleaseJob(job_id=name, lease_id=claim(world, name), outcome="done"))
@@ -30,7 +30,7 @@ def test_no_more_than_so_many_are_looked_at(world: World, monkeypatch: pytest.Mo
     for limit, value in (("LIVE_LOOKED_AT", 3), ("LOSSES_LOOKED_AT", 2), ("EVENTS_LOOKED_AT", 16)):
         monkeypatch.setattr(finding_claims, limit, value)
     page = world.ask(ListClaims())
-    # Of 20 events the last 16 are looked at, with all losses among them and two of the other ends.
+    # Of 20 events the last 16 are searched, which include all losses and two of the other ends.
     expected = ["lost-3", "lost-2", "lost-1", "lost-0", "live-0", "live-1", "live-2", "done-2", "done-3"]
     assert ([row.job_id for row in page.rows], page.more) == (expected, True)
     lost = world.ask(ListClaims(lost=True))

@@ -1,4 +1,4 @@
-"""Backups: taken while others write, whole, and never over something; and stores that are made of them."""
+"""Backups: consistent while others write, and never over an existing file; and stores restored from them."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ from tests.support.soundness import assert_sound
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A store with one claim, which nobody has open."""
+    """A store with one claim, not open anywhere."""
     path = tmp_path / "octostore.db"
     with octostore.connect(url(path)) as store:
         store.claim_job("old", "ann", ttl=3_600)
@@ -38,7 +38,7 @@ def copy(tmp_path: Path, path: Path) -> Path:
     return copy
 
 
-# Making one
+# Making a backup
 
 
 def test_a_backup_is_one_consistent_state_while_others_write(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_a_backup_is_one_consistent_state_while_others_write(tmp_path: Path) -> 
         assert log == whole[: len(log)]
 
 
-def test_a_backup_is_its_owners_alone_and_says_how_far_it_is(path: Path, tmp_path: Path) -> None:
+def test_a_backup_is_private_to_its_user_and_reports_its_progress(path: Path, tmp_path: Path) -> None:
     steps: list[tuple[int, int]] = []
     with octostore.connect(url(path)) as store:
         store.backup(tmp_path / "backup.db", lambda done, total: steps.append((done, total)))
@@ -68,52 +68,52 @@ def test_a_backup_is_its_owners_alone_and_says_how_far_it_is(path: Path, tmp_pat
     assert sorted(file.name for file in tmp_path.iterdir()) == ["backup.db", "octostore.db"]
 
 
-def test_a_backup_is_on_the_disk_before_it_is_there(
+def test_a_backup_is_synced_before_it_appears_under_its_name(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: list[tuple[str, str]] = []
     sync, link = os.fsync, os.link
 
-    def noted_sync(descriptor: int) -> None:
+    def record_sync(descriptor: int) -> None:
         sync(descriptor)
         done.append(("sync", str(Path(f"/proc/self/fd/{descriptor}").readlink())))
 
-    def noted_link(part: str, copy: str) -> None:
+    def record_link(part: str, copy: str) -> None:
         link(part, copy)
         done.append(("link", part))
 
-    monkeypatch.setattr(os, "fsync", noted_sync)
-    monkeypatch.setattr(os, "link", noted_link)
+    monkeypatch.setattr(os, "fsync", record_sync)
+    monkeypatch.setattr(os, "link", record_link)
     with octostore.connect(url(path)) as store:
         store.backup(tmp_path / "backup.db")
     (first, part), second, third = done
     assert (first, second, third) == ("sync", ("link", part), ("sync", str(tmp_path)))
 
 
-def test_a_backup_goes_over_nothing(path: Path, tmp_path: Path) -> None:
-    there = tmp_path / "letter.txt"
-    there.write_text("dear ann")
+def test_a_backup_overwrites_nothing(path: Path, tmp_path: Path) -> None:
+    existing = tmp_path / "letter.txt"
+    existing.write_text("dear ann")
     with octostore.connect(url(path)) as store, pytest.raises(octostore.InvalidInput, match="already exists"):
-        store.backup(there)
-    assert there.read_text() == "dear ann"
+        store.backup(existing)
+    assert existing.read_text() == "dear ann"
     assert sorted(file.name for file in tmp_path.iterdir()) == ["letter.txt", "octostore.db"]
 
 
-@pytest.mark.parametrize("place", ["memory:", "http://127.0.0.1:1"])
-def test_only_a_file_is_backed_up(tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("store_url", ["memory:", "http://127.0.0.1:1"])
+def test_only_a_file_is_backed_up(tmp_path: Path, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OCTOSTORE_TOKEN", new_token())
-    with octostore.connect(place) as store, pytest.raises(octostore.InvalidInput, match="url"):
+    with octostore.connect(store_url) as store, pytest.raises(octostore.InvalidInput, match="url"):
         store.backup(tmp_path / "backup.db")
 
 
-def test_nothing_is_not_backed_up(tmp_path: Path) -> None:
+def test_a_missing_store_is_not_backed_up(tmp_path: Path) -> None:
     with octostore.connect(url(tmp_path / "typo.db")) as store, pytest.raises(octostore.Unreachable) as raised:
         store.backup(tmp_path / "backup.db")
     assert raised.value.reason == "no_store"
     assert list(tmp_path.iterdir()) == []
 
 
-# Making a store of one
+# Restoring a backup
 
 
 def test_a_restored_store_goes_on_above_every_token_that_was_given_out_since(copy: Path, path: Path) -> None:
@@ -130,7 +130,7 @@ def test_a_restored_store_goes_on_above_every_token_that_was_given_out_since(cop
         assert (store.claim_job("since").fencing_token or 0) > seq > since
         events = list(store.events())
         assert [event.type for event in events] == ["claimed", "restored", "claimed"]
-        for first, event in enumerate(events):  # a moment is found across the numbers that were left out
+        for first, event in enumerate(events):  # a moment is found across the numbers that were skipped
             assert list(store.events(since=event.at)) == events[first:]
         assert store.list_claims().more is False
     assert len(assert_sound(elsewhere)) == 3
@@ -146,7 +146,7 @@ def test_the_time_of_a_restored_store_is_now(copy: Path, path: Path) -> None:
     assert abs(ahead) < timedelta(minutes=10)
 
 
-def test_a_store_is_only_replaced_if_that_was_asked_for_and_then_put_aside(copy: Path, path: Path) -> None:
+def test_a_store_is_replaced_only_on_request_and_is_kept_aside(copy: Path, path: Path) -> None:
     with pytest.raises(octostore.InvalidInput, match="--replace"):
         restore(str(copy), str(path), replace=False, on_step=None)
     with octostore.connect(url(path)) as store:
@@ -171,14 +171,14 @@ def test_every_store_that_was_put_aside_is_kept(copy: Path, path: Path) -> None:
     assert len({aside for aside in asides if aside and Path(aside).exists()}) == 3
 
 
-def test_what_was_put_aside_after_a_kill_can_be_used(copy: Path, path: Path) -> None:
+def test_a_killed_store_that_was_put_aside_can_be_used(copy: Path, path: Path) -> None:
     claim_and_die(path, "since")
     _, aside = restore(str(copy), str(path), replace=True, on_step=None)
     with octostore.connect(f"sqlite:///{aside}") as store:
         assert store.get_job("since").status == "claimed"
 
 
-def test_a_link_leads_to_the_store_that_is_replaced(copy: Path, path: Path, tmp_path: Path) -> None:
+def test_restoring_to_a_link_replaces_the_store_it_points_to(copy: Path, path: Path, tmp_path: Path) -> None:
     link = tmp_path / "link.db"
     link.symlink_to(path)
     restore(str(copy), str(link), replace=True, on_step=None)
@@ -186,14 +186,14 @@ def test_a_link_leads_to_the_store_that_is_replaced(copy: Path, path: Path, tmp_
     assert [entry.type for entry in assert_sound(path)] == ["claimed", "restored"]
 
 
-def test_a_restore_takes_the_place_of_an_empty_file(copy: Path, tmp_path: Path) -> None:
+def test_a_restore_replaces_an_empty_file(copy: Path, tmp_path: Path) -> None:
     empty = tmp_path / "empty.db"
     empty.touch()
     assert restore(str(copy), str(empty), replace=False, on_step=None)[1] is None
     assert len(assert_sound(empty)) == 2
 
 
-def test_a_copy_without_its_log_is_no_backup(path: Path, tmp_path: Path) -> None:
+def test_a_copy_without_its_log_is_not_a_backup(path: Path, tmp_path: Path) -> None:
     claim_and_die(path, "since")
     cut = tmp_path / "cut.db"
     shutil.copy(path, cut)
@@ -205,7 +205,7 @@ def test_a_copy_without_its_log_is_no_backup(path: Path, tmp_path: Path) -> None
 
 
 def test_nobody_waits_for_a_backup(path: Path, tmp_path: Path) -> None:
-    """A process that closes the store has the next one mark it as open again, which a reader keeps out of the file."""
+    """After one process closes the store, the next writer marks it as open again, and a reader holds that mark off."""
     with octostore.connect(url(path)) as store:
 
         def others_come_and_go(_done: int, _all: int) -> None:
@@ -217,10 +217,10 @@ def test_nobody_waits_for_a_backup(path: Path, tmp_path: Path) -> None:
 
         took: list[float] = []
         store.backup(tmp_path / "backup.db", others_come_and_go)
-        assert max(took) < BUSY_TIMEOUT_MS / 1_000, "it did not wait until its patience ended"
+        assert max(took) < BUSY_TIMEOUT_MS / 1_000, "it did not wait for the busy timeout"
 
 
-def test_what_a_reader_kept_out_of_the_database_is_marked_later(path: Path, tmp_path: Path) -> None:
+def test_an_open_mark_that_a_reader_held_off_is_written_later(path: Path, tmp_path: Path) -> None:
     reader = apsw.Connection(str(path))
     with Worker("puppet", path) as worker:
         assert worker.hear() == "ready"
@@ -259,7 +259,7 @@ def test_a_damaged_store_is_replaced(copy: Path, path: Path, damage: str) -> Non
 
 
 @pytest.mark.parametrize("content", [None, b"", b"no backup", bytes(4_096)])
-def test_what_is_no_backup_is_not_restored(path: Path, tmp_path: Path, content: bytes | None) -> None:
+def test_a_file_that_is_not_a_backup_is_not_restored(path: Path, tmp_path: Path, content: bytes | None) -> None:
     copy = tmp_path / "letter.txt"
     if content is not None:
         copy.write_bytes(content)
@@ -284,8 +284,8 @@ def test_a_backup_of_an_older_version_is_brought_up_to_date(tmp_path: Path) -> N
     assert assert_sound(tmp_path / "new.db")[-1].type == "restored"
 
 
-def test_a_file_that_was_put_back_by_hand_goes_on_ahead(path: Path, tmp_path: Path) -> None:
-    """Its log was left behind: it is refused until somebody says that it is to go on as it is."""
+def test_a_file_that_was_copied_back_manually_continues_ahead(path: Path, tmp_path: Path) -> None:
+    """Its log was left behind, so it is refused until someone confirms that it may continue without it."""
     claim_and_die(path, "since")
     alone = tmp_path / "alone.db"
     shutil.copy(path, alone)
@@ -306,8 +306,8 @@ WRITES: dict[str, Callable[[octostore.OctoStore, octostore.ClaimReply], object]]
 
 
 @pytest.mark.parametrize("name", WRITES)
-def test_an_owner_is_told_that_the_store_has_gone_back_in_time(path: Path, tmp_path: Path, name: str) -> None:
-    """The file was put back by hand, and the claim is not in it: that it is lost is more than the store can know."""
+def test_an_owner_learns_that_the_store_has_gone_back_in_time(path: Path, tmp_path: Path, name: str) -> None:
+    """An older file was copied back without the claim in it: the store cannot know that the claim is lost."""
     older = tmp_path / "older.db"
     shutil.copy(path, older)
     with octostore.connect(url(path)) as store:
@@ -321,7 +321,7 @@ def test_an_owner_is_told_that_the_store_has_gone_back_in_time(path: Path, tmp_p
             WRITES[name](store, had)
 
 
-def test_whoever_holds_a_claim_says_which_token_it_has(path: Path, tmp_path: Path) -> None:
+def test_a_held_claim_sends_its_fencing_token(path: Path, tmp_path: Path) -> None:
     older = tmp_path / "older.db"
     shutil.copy(path, older)
     with (
@@ -329,8 +329,8 @@ def test_whoever_holds_a_claim_says_which_token_it_has(path: Path, tmp_path: Pat
         octostore.connect(url(older)) as behind,
         store.hold("job", owner="ann") as held,
     ):
-        there, held._port = held._port, behind._port
+        port, held._port = held._port, behind._port
         with pytest.raises(octostore.Unreachable) as raised:
             held.checkpoint({"step": 1})
-        held._port = there
+        held._port = port
     assert raised.value.reason == "restored_behind"

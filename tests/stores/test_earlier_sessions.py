@@ -1,4 +1,4 @@
-"""Sessions of stores in which an id was one principal's for ever: they go on, for that principal and nobody else."""
+"""Sessions from stores in which an id belonged to one principal for ever still work, for that principal only."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -45,16 +45,16 @@ def old_file(path: Path) -> None:
     connection.close()
 
 
-def old_schema(place: postgres_connection.DatabaseAddress) -> None:
-    with psycopg.connect(place.url, autocommit=True) as connection:
-        connection.execute(f"CREATE SCHEMA {place.schema}".encode())
+def old_schema(address: postgres_connection.DatabaseAddress) -> None:
+    with psycopg.connect(address.url, autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {address.schema}".encode())
         connection.execute(
-            f"CREATE TABLE {place.schema}.migrations (version integer PRIMARY KEY, reads_from integer)".encode()
+            f"CREATE TABLE {address.schema}.migrations (version integer PRIMARY KEY, reads_from integer)".encode()
         )
-        for number, step in enumerate(postgres_connection.migrations(place.schema)[:POSTGRES_BEFORE], 1):
+        for number, step in enumerate(postgres_connection.migrations(address.schema)[:POSTGRES_BEFORE], 1):
             connection.execute(step.encode())
-            connection.execute(f"INSERT INTO {place.schema}.migrations VALUES ({number}, 3)".encode())
-        connection.execute(script(place.schema, "convert_to('%s', 'UTF8')").encode())
+            connection.execute(f"INSERT INTO {address.schema}.migrations VALUES ({number}, 3)".encode())
+        connection.execute(script(address.schema, "convert_to('%s', 'UTF8')").encode())
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -66,15 +66,15 @@ def upgraded(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Upgrade
         yield Upgraded(world, lambda: soundness.read_contents(path))
     else:
         url = postgres.new_schema()
-        place = postgres_connection.parse_address(url)
-        old_schema(place)
+        address = postgres_connection.parse_address(url)
+        old_schema(address)
         clock = DatabaseClock()
-        world = World(PostgresBackend(place, lambda: clock.now_ms), clock)
+        world = World(PostgresBackend(address, lambda: clock.now_ms), clock)
         yield Upgraded(world, lambda: postgres_soundness.read_contents(url))
     world.backend.close()
 
 
-def test_its_principal_goes_on_with_it(upgraded: Upgraded) -> None:
+def test_its_principal_continues_the_session(upgraded: Upgraded) -> None:
     world = upgraded.world
     view = world.ask(GetSession(session_id="ci/main"))
     assert (view.session_id, view.agent, view.context, view.jobs) == ("main", "ann", "new", ["build"])
@@ -91,27 +91,27 @@ def test_its_principal_goes_on_with_it(upgraded: Upgraded) -> None:
     assert len(check_sound(upgraded.look())) == 12
 
 
-def test_others_have_their_own_of_that_id(upgraded: Upgraded) -> None:
+def test_other_principals_get_their_own_session_of_that_id(upgraded: Upgraded) -> None:
     world = upgraded.world
     for principal in ("bob", "local"):
         assert world.do(OpenSession(session_id="main", agent="bob", principal=principal)).resumed is False
 
-    def told(name: str) -> list[tuple[int, str | None]]:
+    def events_of(name: str) -> list[tuple[int, str | None]]:
         events = [event for limit in (2, 10) for event in world.ask(ListEvents(session_id=name, limit=limit)).events]
         return [(event.seq, event.session_principal) for event in events[2:] or events]
 
-    assert told("ci/main") == [(seq, "ci") for seq in (1, 2, 3, 4)]
-    assert {seq for seq, _ in told("bob/main")} == {8}
-    assert {seq for seq, _ in told("main")} == {9}
+    assert events_of("ci/main") == [(seq, "ci") for seq in (1, 2, 3, 4)]
+    assert {seq for seq, _ in events_of("bob/main")} == {8}
+    assert {seq for seq, _ in events_of("main")} == {9}
     check_sound(upgraded.look())
 
 
-def test_what_others_may_know_of_them(upgraded: Upgraded) -> None:
+def test_what_other_principals_may_see_of_earlier_sessions(upgraded: Upgraded) -> None:
     events = upgraded.world.ask(ListEvents(principal="deployer")).events
     assert [(event.type, event.job_id) for event in events] == [("claimed", "build"), ("session_opened", None)]
 
 
-def test_a_lock_client_goes_on_without_a_lease_and_an_agent_does_not(upgraded: Upgraded) -> None:
+def test_a_lock_client_continues_without_a_lease_and_an_agent_does_not(upgraded: Upgraded) -> None:
     assert upgraded.world.do(KeepSessionAlive(session_id="lock", principal="deployer")).remaining_ms == 60_000
     for command in (
         KeepSessionAlive(session_id="main", principal="ci"),

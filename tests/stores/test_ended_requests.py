@@ -1,4 +1,4 @@
-"""Which request ids are remembered after their claims have ended: of each principal the newest, and all of an hour."""
+"""Request ids remembered after their claims ended: the newest of each principal, and all of the last hour."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -65,7 +65,7 @@ def test_the_promise_is_an_hour_and_ten_thousand() -> None:
     assert (REQUESTS_KEPT_MS, REQUESTS_KEPT) == (60 * 60 * 1_000, 10_000)
 
 
-def test_it_is_swept_although_not_with_every_commit(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_ids_are_forgotten_though_not_at_every_commit(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("octostore.stores.listing.FORGET_EVERY", 8)
     use(world, range(3 * KEPT))
     world.advance(3_601)
@@ -80,7 +80,7 @@ def test_within_an_hour_all_are_remembered(world: World) -> None:
     assert all(is_remembered(world, number) for number in range(3 * KEPT))
 
 
-def test_after_an_hour_the_newest_are(world: World) -> None:
+def test_after_an_hour_only_the_newest_are_remembered(world: World) -> None:
     use(world, range(3 * KEPT))
     world.advance(3_601)
     use(world, range(100, 100 + 3 * KEPT))
@@ -88,13 +88,13 @@ def test_after_an_hour_the_newest_are(world: World) -> None:
     assert all(is_remembered(world, number) for number in range(100, 100 + 3 * KEPT))
 
 
-def test_however_old_they_are(world: World) -> None:
+def test_the_newest_are_remembered_however_old_they_are(world: World) -> None:
     use(world, range(KEPT))
     world.advance(86_400)
     assert all(is_remembered(world, number) for number in range(KEPT))
 
 
-def test_what_others_do_forgets_nobody_elses(world: World) -> None:
+def test_one_principal_does_not_push_out_anothers_ids(world: World) -> None:
     use(world, range(KEPT), "ann")
     world.advance(86_400)
     use(world, range(100, 100 + 4 * KEPT), "bob")

@@ -1,4 +1,4 @@
-"""Fenced writes in real databases: SQLite by sqlite3 and by apsw, and PostgreSQL by psycopg."""
+"""Fenced writes in real databases: SQLite through sqlite3 and apsw, PostgreSQL through psycopg."""
 
 import multiprocessing
 import sqlite3
@@ -38,7 +38,7 @@ PSYCOPG_STYLES: tuple[ParamStyle, ...] = ("format", "pyformat")
 
 
 class Bank:
-    """A database with `accounts`, where account 1 has 100. Every connection commits each statement by itself."""
+    """A database with `accounts`, where account 1 has 100. Connections commit each statement separately."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Bank:
             connection.close()
 
     def row(self, account: int = 1) -> tuple[int, int | None]:
-        """Balance and fence as others see them: what is committed."""
+        """The committed balance and fence."""
         (row,) = self._other.execute(f"SELECT balance, fence FROM accounts WHERE id = {account}").fetchall()
         balance, fence = row
         return balance, fence
@@ -135,7 +135,7 @@ def test_a_lower_token_is_stale_and_changes_nothing(bank: Bank) -> None:
     assert bank.row() == (110, 5)
 
 
-def test_a_row_that_is_not_there_is_missing_and_not_stale(bank: Bank) -> None:
+def test_a_row_that_does_not_exist_is_missing_not_stale(bank: Bank) -> None:
     with pytest.raises(MissingRow) as refused:
         fenced_update(bank.db, "accounts", key={"id": 3}, values={"balance": 0}, token=5)
     assert (refused.value.table, refused.value.key) == ("accounts", {"id": 3})
@@ -166,7 +166,7 @@ def test_without_values_only_the_fence_rises(bank: Bank) -> None:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20, deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 5) | st.just(2**63 - 1), st.booleans()), max_size=10))
-def test_any_history_is_that_of_the_model(bank: Bank, calls: list[tuple[int, bool]]) -> None:
+def test_any_history_matches_the_model(bank: Bank, calls: list[tuple[int, bool]]) -> None:
     bank.db.execute("UPDATE accounts SET balance = 0, fence = NULL WHERE id = 1")
     expected: tuple[int, int | None] = (0, None)
     for balance, (token, once) in enumerate(calls, 1):
@@ -184,7 +184,7 @@ def test_any_history_is_that_of_the_model(bank: Bank, calls: list[tuple[int, boo
 # Drivers
 
 
-def test_a_cursor_will_do(bank: Bank) -> None:
+def test_a_cursor_works_too(bank: Bank) -> None:
     write(bank.db.cursor(), 110, token=5)
     with pytest.raises(StaleToken):
         write(bank.db.cursor(), 90, token=4)
@@ -199,7 +199,7 @@ def test_every_style_of_each_driver(bank: Bank) -> None:
             write(bank.db, 90, token=token - 1, paramstyle=style)
 
 
-def test_dollar_parameters_where_the_server_reads_them_itself(pg: Bank) -> None:
+def test_dollar_parameters_with_a_raw_cursor(pg: Bank) -> None:
     cursor = psycopg.RawCursor(pg.db)
     write(cursor, 110, token=5, paramstyle="numeric_dollar")
     with pytest.raises(StaleToken):
@@ -207,7 +207,7 @@ def test_dollar_parameters_where_the_server_reads_them_itself(pg: Bank) -> None:
     assert pg.row() == (110, 5)
 
 
-def test_the_statements_can_be_run_by_hand(bank: Bank) -> None:
+def test_the_statements_can_be_run_separately(bank: Bank) -> None:
     bank.db.execute("UPDATE accounts SET fence = 6")
     update = build_fenced_update("accounts", key={"id": 1}, values={"balance": 0}, token=5, paramstyle=bank.styles[0])
     assert bank.db.execute(*update.write).fetchall() == []
@@ -221,7 +221,7 @@ class Wrapper:
         self.execute = db.execute
 
 
-def test_an_unknown_connection_has_to_say_its_style(bank: Bank) -> None:
+def test_an_unknown_connection_needs_an_explicit_paramstyle(bank: Bank) -> None:
     with pytest.raises(InvalidInput, match="paramstyle"):
         write(Wrapper(bank.db), 110, token=5)
     write(Wrapper(bank.db), 110, token=5, paramstyle=bank.styles[0])
@@ -243,7 +243,7 @@ def sqlite_dicts(cursor: sqlite3.Cursor, row: tuple[Any, ...]) -> dict[str, Any]
     return dict(zip((column[0] for column in cursor.description), row, strict=True))
 
 
-def refuses_and_passes(db: Any) -> None:
+def assert_writes_are_fenced(db: Any) -> None:
     write(db, 110, token=5)
     with pytest.raises(StaleToken) as refused:
         write(db, 90, token=4)
@@ -255,14 +255,14 @@ def refuses_and_passes(db: Any) -> None:
 @pytest.mark.parametrize("shape", [rows.tuple_row, rows.dict_row, rows.namedtuple_row, rows.scalar_row])
 def test_psycopg_rows_of_any_shape(pg: Bank, shape: Any) -> None:
     pg.db.row_factory = shape
-    refuses_and_passes(pg.db)
+    assert_writes_are_fenced(pg.db)
 
 
 @pytest.mark.parametrize("shape", [None, sqlite3.Row, sqlite_dicts])
 def test_sqlite3_rows_of_any_shape(tmp_path: Path, shape: Any) -> None:
     bank = Bank(lambda: open_sqlite3(tmp_path / "bank.db"))
     bank.db.row_factory = shape
-    refuses_and_passes(bank.db)
+    assert_writes_are_fenced(bank.db)
     bank.close()
 
 
@@ -274,7 +274,7 @@ def test_a_table_can_be_named_with_its_schema(bank: Bank) -> None:
     assert bank.row() == (110, 5)
 
 
-def test_words_of_sql_and_of_other_languages_are_good_names(bank: Bank) -> None:
+def test_sql_keywords_and_non_ascii_words_are_valid_names(bank: Bank) -> None:
     bank.db.execute('CREATE TABLE "Order" ("group" INTEGER, "Größe" TEXT, "select" TEXT, "2nd" BIGINT)')
     bank.db.execute("""INSERT INTO "Order" VALUES (1, 'x', 'a', NULL), (1, 'y', 'b', NULL)""")
     fenced_update(
@@ -284,7 +284,7 @@ def test_words_of_sql_and_of_other_languages_are_good_names(bank: Bank) -> None:
     assert found == [("it's; -- %s ? :p1", 5), ("b", None)]
 
 
-def test_a_misspelt_key_is_an_error_and_never_every_row(bank: Bank) -> None:
+def test_a_misspelt_key_is_an_error_and_never_matches_every_row(bank: Bank) -> None:
     # SQLite alone would read "idd" as the text 'idd', which equals itself in every row.
     with pytest.raises((sqlite3.Error, apsw.Error, psycopg.Error), match="idd"):
         fenced_update(bank.db, "accounts", key={"idd": "idd"}, values={"balance": 0}, token=5)
@@ -293,7 +293,7 @@ def test_a_misspelt_key_is_an_error_and_never_every_row(bank: Bank) -> None:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50, deadline=None)
 @given(st.sampled_from(["table", "key", "value", "fence"]), st.text("a_\"'();,=-*. %?:$\\1", min_size=1, max_size=12))
-def test_no_name_gets_at_other_rows(bank: Bank, place: str, name: str) -> None:
+def test_no_name_reaches_other_rows(bank: Bank, place: str, name: str) -> None:
     names = {"table": "accounts", "key": "id", "value": "balance", "fence": "fence", place: name}
     with pytest.raises((InvalidInput, sqlite3.Error, apsw.Error, psycopg.Error)):
         fenced_update(
@@ -305,7 +305,7 @@ def test_no_name_gets_at_other_rows(bank: Bank, place: str, name: str) -> None:
 # Transactions
 
 
-def test_it_is_part_of_the_callers_transaction(bank: Bank) -> None:
+def test_a_write_is_part_of_the_callers_transaction(bank: Bank) -> None:
     bank.db.execute("BEGIN")
     write(bank.db, 110, token=5)
     bank.db.execute("ROLLBACK")
@@ -326,8 +326,8 @@ def test_a_refusal_leaves_the_transaction_usable(bank: Bank) -> None:
     assert [bank.row(1), bank.row(2)] == [(100, 6), (210, None)]
 
 
-def waits_for_a_lock(pg: Bank, db: Any) -> None:
-    """Return when the server says that `db` stands waiting."""
+def wait_until_blocked(pg: Bank, db: Any) -> None:
+    """Return when the server reports `db` as waiting for a lock."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     query = f"SELECT wait_event_type FROM pg_stat_activity WHERE pid = {db.info.backend_pid}"
     while pg.db.execute(query).fetchone() != ("Lock",):
@@ -337,20 +337,20 @@ def waits_for_a_lock(pg: Bank, db: Any) -> None:
 
 @contextmanager
 def overtaken(pg: Bank, late: Any) -> Iterator["Future[None]"]:
-    """Token 5 on `late` waits for the row while token 6 has written it and not yet committed."""
+    """A write of token 5 on `late` waits for the row until token 6 commits its write."""
     newer = pg.connect()
     newer.execute("BEGIN")
     write(newer, 120, token=6)
     with ThreadPoolExecutor(1) as pool:
-        answer = pool.submit(write, late, 90, token=5)
-        waits_for_a_lock(pg, late)
+        late_write = pool.submit(write, late, 90, token=5)
+        wait_until_blocked(pg, late)
         newer.execute("COMMIT")
-        yield answer
+        yield late_write
 
 
-def test_postgresql_looks_again_after_waiting_for_a_newer_claim(pg: Bank) -> None:
-    with overtaken(pg, pg.connect()) as answer, pytest.raises(StaleToken):
-        answer.result(timeout=PATIENCE_SECONDS)
+def test_postgresql_rechecks_the_fence_after_waiting_for_a_newer_claim(pg: Bank) -> None:
+    with overtaken(pg, pg.connect()) as late_write, pytest.raises(StaleToken):
+        late_write.result(timeout=PATIENCE_SECONDS)
     assert pg.row() == (120, 6)
 
 
@@ -358,8 +358,8 @@ def test_postgresql_fails_a_snapshot_that_was_overtaken(pg: Bank) -> None:
     late = pg.connect()
     late.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
     late.execute("SELECT balance FROM accounts")
-    with overtaken(pg, late) as answer, pytest.raises(psycopg.errors.SerializationFailure):
-        answer.result(timeout=PATIENCE_SECONDS)
+    with overtaken(pg, late) as late_write, pytest.raises(psycopg.errors.SerializationFailure):
+        late_write.result(timeout=PATIENCE_SECONDS)
     assert pg.row() == (120, 6)
 
 
@@ -367,13 +367,13 @@ def test_postgresql_fails_a_snapshot_that_was_overtaken(pg: Bank) -> None:
 
 
 class Desk(NamedTuple):
-    """One way of writing down a balance that was worked out from the one before."""
+    """A way to write a balance computed from the previous one."""
 
     begin: Callable[[Any, int], None]
     write: Callable[[Any, int, int], None]
 
 
-def write_anyhow(db: Any, balance: int, _token: int) -> None:
+def write_unfenced(db: Any, balance: int, _token: int) -> None:
     db.execute(f"UPDATE accounts SET balance = {balance} WHERE id = 1")
 
 
@@ -385,7 +385,7 @@ def show_token(db: Any, token: int) -> None:
     fenced_update(db, "accounts", key={"id": 1}, token=token)
 
 
-UNFENCED = Desk(begin=show_nothing, write=write_anyhow)
+UNFENCED = Desk(begin=show_nothing, write=write_unfenced)
 FENCED = Desk(begin=show_token, write=write)
 
 
@@ -474,7 +474,7 @@ def test_a_successor_that_shows_its_token_first_undoes_nothing(bank: Bank) -> No
 
 
 def add_one(db: Any, token: int, desk: Desk, wait: Callable[[], object]) -> bool:
-    """Add 1 to the balance, reading and writing it in two steps; `wait` comes between. Whether that was accepted."""
+    """Add 1 to the balance: read, `wait`, write. Return whether the write was accepted."""
     is_fresh = True
     try:
         desk.begin(db, token)
@@ -491,10 +491,10 @@ def add_one(db: Any, token: int, desk: Desk, wait: Callable[[], object]) -> bool
     return True
 
 
-def test_threads_that_rob_each_other_all_the_time_lose_nothing(bank: Bank) -> None:
+def test_threads_that_take_over_from_each_other_lose_nothing(bank: Bank) -> None:
     clock, turn, start = ManualClock(), threading.Lock(), threading.Barrier(4)
 
-    def rob(store: OctoStore) -> int:
+    def take_over(store: OctoStore) -> int:
         with turn:
             clock.advance(TTL_SECONDS + 1)
             return claim(store, "any")
@@ -502,15 +502,15 @@ def test_threads_that_rob_each_other_all_the_time_lose_nothing(bank: Bank) -> No
     def work(store: OctoStore) -> int:
         db = bank.connect()
         start.wait(PATIENCE_SECONDS)
-        return sum(add_one(db, rob(store), FENCED, lambda: None) for _ in range(25))
+        return sum(add_one(db, take_over(store), FENCED, lambda: None) for _ in range(25))
 
     with open_store(MemoryBackend, clock) as store, ThreadPoolExecutor(4) as pool:
         accepted = sum(pool.map(work, [store] * 4))
-    assert accepted >= 1  # the newest claim of all is never refused
+    assert accepted >= 1  # the newest claim is never refused
     assert bank.row()[0] == 100 + accepted
 
 
-# In processes of their own; what they share is given to each when it starts.
+# Separate processes; each gets the shared objects when it starts.
 
 WORKERS = 3
 _shared: dict[str, Any] = {}
@@ -531,7 +531,7 @@ def work_in_process(folder: Path, desk: Desk) -> bool:
         clock.value += (TTL_SECONDS + 1) * 1_000
         token = claim(store, f"process-{clock.value}")
     db = open_sqlite3(folder / "bank.db")
-    barrier.wait(PATIENCE_SECONDS)  # each of them has a claim, and all but one have lost it without knowing
+    barrier.wait(PATIENCE_SECONDS)  # each has claimed, and all but one have lost the claim without knowing
     try:
         return add_one(db, token, desk, lambda: barrier.wait(PATIENCE_SECONDS))
     finally:
@@ -539,9 +539,9 @@ def work_in_process(folder: Path, desk: Desk) -> bool:
 
 
 def race_processes(folder: Path, desk: Desk) -> tuple[int, int]:
-    """All read before any of them writes. Returns how many additions were accepted, and by how much it grew."""
+    """All read before any of them writes. Return the number of accepted additions, and the growth of the balance."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])  # which takes longer than all that is done in them
+    context.set_forkserver_preload([__name__])  # importing it takes longer than the test itself
     bank = Bank(lambda: open_sqlite3(folder / "bank.db"))
     shared = (context.Value("q", START_MS), context.Lock(), context.Barrier(WORKERS))
     with ProcessPoolExecutor(WORKERS, mp_context=context, initializer=share, initargs=shared) as pool:

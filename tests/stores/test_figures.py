@@ -1,4 +1,4 @@
-"""What a server asks a store, besides its jobs: how much there is of everything, and the key of its pseudonyms."""
+"""What a server asks a store besides its jobs: the figures, and the key for pseudonyms."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from octostore.stores.sqlite import SqliteBackend
 from tests.support.world import World
 
 
-def test_of_nothing_there_is_nothing(world: World) -> None:
+def test_the_figures_of_an_empty_store(world: World) -> None:
     nothing = Figures(
         claimed=0,
         late=0,
@@ -40,7 +40,7 @@ def test_of_nothing_there_is_nothing(world: World) -> None:
     assert msgspec.structs.replace(world.ask(GetFigures()), store_id="") == nothing
 
 
-def test_how_much_there_is_of_everything(world: World) -> None:
+def test_the_figures_count_everything(world: World) -> None:
     for number, queue in enumerate(["b", "a", "b", "c", "c", "c"]):
         world.do(Enqueue(job_id=f"task-{number}", kind="build", queue=queue))
     world.do(CancelJob(job_id="task-5"))
@@ -56,7 +56,7 @@ def test_how_much_there_is_of_everything(world: World) -> None:
     assert figures.waiting == 4
 
 
-def test_what_has_run_out_is_no_claim_and_no_session(world: World) -> None:
+def test_expired_claims_and_sessions_do_not_count(world: World) -> None:
     world.do(ClaimJob(job_id="job", owner="ann", ttl=10))
     world.do(OpenSession(session_id="s", agent="ann", ttl=10))
     world.do(ClaimJob(job_id="bound", owner="ann", session_id="s"))
@@ -66,10 +66,10 @@ def test_what_has_run_out_is_no_claim_and_no_session(world: World) -> None:
     world.advance(10)
     assert (world.ask(GetFigures()).claimed, world.ask(GetFigures()).open_sessions) == (1, 0)
     assert world.ask(GetFigures()).taken_back == 3
-    assert "expired" not in world.event_types(), "nobody has written it down"
+    assert "expired" not in world.event_types(), "nothing has recorded the expiry"
 
 
-def test_since_when_the_longest_waiting_job_could_have_been_claimed(world: World) -> None:
+def test_when_the_longest_waiting_job_became_due(world: World) -> None:
     world.do(Enqueue(job_id="later", kind="build", run_at=world.clock.now_ms + 5_000))
     assert world.ask(GetFigures()).oldest_due_at is None
     world.advance(6)
@@ -77,8 +77,8 @@ def test_since_when_the_longest_waiting_job_could_have_been_claimed(world: World
     assert world.ask(GetFigures()).oldest_due_at == to_datetime(world.clock.now_ms - 1_000)
 
 
-def test_workers_that_all_died_are_not_mistaken_for_peace(world: World) -> None:
-    """Nobody is there to write it down."""
+def test_when_all_workers_died_their_jobs_count_as_waiting(world: World) -> None:
+    """No one is left to record the expiry."""
     world.do(OpenSession(session_id="s", agent="ann", ttl=10))
     for job_id, session_id in (("own", None), ("bound", "s")):
         world.do(Enqueue(job_id=job_id, kind="build"))
@@ -89,7 +89,7 @@ def test_workers_that_all_died_are_not_mistaken_for_peace(world: World) -> None:
     assert figures.oldest_due_at == to_datetime(world.clock.now_ms - 990_000)
 
 
-def test_claims_are_late_once_two_thirds_of_their_time_are_over(world: World) -> None:
+def test_claims_are_late_after_two_thirds_of_their_ttl(world: World) -> None:
     world.do(ClaimJob(job_id="own", owner="ann", ttl=9))
     session = world.do(OpenSession(session_id="s", agent="ann", ttl=9))
     world.do(ClaimJob(job_id="bound", owner="ann", session_id="s"))
@@ -100,10 +100,10 @@ def test_claims_are_late_once_two_thirds_of_their_time_are_over(world: World) ->
     world.do(KeepSessionAlive(session_id="s", lease_id=session.lease_id))
     assert world.ask(GetFigures()).late == 1
     world.advance(5)
-    assert world.ask(GetFigures()).late == 0, "what has run out is not late any more"
+    assert world.ask(GetFigures()).late == 0, "an expired claim is not late"
 
 
-def test_what_was_taken_back_is_counted_for_an_hour(world: World) -> None:
+def test_lost_claims_count_for_an_hour(world: World) -> None:
     world.do(ClaimJob(job_id="lost", owner="ann", ttl=10))
     world.do(ClaimJob(job_id="taken", owner="ann", ttl=3_600))
     world.do(ForceReleaseJob(job_id="taken"))
@@ -114,16 +114,16 @@ def test_what_was_taken_back_is_counted_for_an_hour(world: World) -> None:
     assert world.ask(GetFigures()).taken_back == 0
 
 
-def test_only_the_longest_queues_are_told(world: World) -> None:
+def test_only_the_longest_queues_are_listed(world: World) -> None:
     jobs = [(queue, place) for queue in range(FIGURES_QUEUES + 5) for place in range(2 if queue % 2 else 1)]
-    # The last queue first, so that being told does not come from being there first.
+    # The last queue first, so that order of arrival cannot explain the result.
     world.batch([Enqueue(job_id=f"{q}/{p}", kind="build", queue=f"queue-{q:03}") for q, p in reversed(jobs)])
     queued = world.ask(GetFigures()).queued
     expected = sorted({q for q, _ in jobs}, key=lambda q: (q % 2 == 0, q))[:FIGURES_QUEUES]
     assert list(queued.items()) == [(f"queue-{q:03}", 2 if q % 2 else 1) for q in expected]
 
 
-def test_a_file_has_one_key_for_all_who_open_it(tmp_path: Path) -> None:
+def test_a_file_has_one_key_for_every_process(tmp_path: Path) -> None:
     worlds = [World(SqliteBackend(tmp_path / f"{name}.db")) for name in ("one", "one", "other")]
     keys = [world.ask(GetStoreKey()).key for world in worlds]
     for world in worlds:

@@ -1,4 +1,4 @@
-"""Whoever follows the log hears of every event once and in order, whichever process has written it."""
+"""A follower of the log gets every event once and in order, whichever process wrote it."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ from tests.support.processes import PATIENCE_SECONDS, until
 
 @pytest.fixture
 def stores(tmp_path: Path) -> Iterator[list[LocalStore]]:
-    """Two that share a file, as two processes would."""
+    """Two stores that share a file, as two processes would."""
     stores = [LocalStore(lambda: SqliteBackend(tmp_path / "store.db")) for _ in range(2)]
     stores[0].create()
     yield stores
@@ -30,7 +30,7 @@ def claim(store: LocalStore, name: str) -> None:
     store.submit([ClaimJob(job_id=name, owner="ann")]).result(30)
 
 
-def test_own_commits_are_heard_before_they_are_answered(stores: list[LocalStore]) -> None:
+def test_own_commits_reach_followers_before_the_reply(stores: list[LocalStore]) -> None:
     heard: list[LogEntry] = []
     claim(stores[0], "before")
     with stores[0].following(heard.extend) as seq:
@@ -40,12 +40,12 @@ def test_own_commits_are_heard_before_they_are_answered(stores: list[LocalStore]
     assert len(heard) == 1
 
 
-def test_the_commits_of_all_are_heard_once_and_in_order(stores: list[LocalStore]) -> None:
+def test_commits_of_every_process_arrive_once_and_in_order(stores: list[LocalStore]) -> None:
     heard: list[LogEntry] = []
-    tellers: set[str] = set()
+    publishers: set[str] = set()
 
     def take(entries: list[LogEntry]) -> None:
-        tellers.add(threading.current_thread().name)
+        publishers.add(threading.current_thread().name)
         heard.extend(entries)
 
     with stores[0].following(take), ThreadPoolExecutor(4) as threads:
@@ -53,11 +53,11 @@ def test_the_commits_of_all_are_heard_once_and_in_order(stores: list[LocalStore]
             threads.submit(claim, stores[number % 2], f"job-{number}")
         until(lambda: len(heard) == 200)
     assert [entry.seq for entry in heard] == list(range(1, 201))
-    assert tellers == {"octostore-writer", "octostore-wakeups"}
+    assert publishers == {"octostore-writer", "octostore-wakeups"}
 
 
 def test_following_begins_where_the_log_ends(stores: list[LocalStore]) -> None:
-    """Also when others have written since somebody last listened here."""
+    """Even if others have written since this process last listened."""
     with stores[0].listening([("job", "a")], lambda: None):
         claim(stores[0], "a")
     claim(stores[1], "b")
@@ -68,7 +68,7 @@ def test_following_begins_where_the_log_ends(stores: list[LocalStore]) -> None:
     assert (seq, [entry.seq for entry in heard]) == (2, [3])
 
 
-# Commits of one's own, and looks at the log, at every moment of each other
+# A process's own commits and its reads of the log, interleaved in every way
 
 
 def entry(seq: int) -> LogEntry:
@@ -76,13 +76,13 @@ def entry(seq: int) -> LogEntry:
 
 
 class Log:
-    """A log that several write to, with a follower in one of the processes, and its looks in the test's hands."""
+    """A log with several writers and a follower in one process; the test decides when that process reads the log."""
 
     def __init__(self, page: int = 1_000) -> None:
         self.entries: list[LogEntry] = []
         self.heard: list[int] = []
         self.on_read: list[Callable[[], None]] = []
-        """What happens when the log has been read, and nobody has been told yet: once each."""
+        """Each runs once, after a read of the log and before its followers are notified."""
         self.before_read: list[Callable[[], None]] = []
         self.looks = 0
         self.look_now: Callable[[], None]
@@ -106,7 +106,7 @@ class Log:
         return found, last
 
     def write(self, number: int = 1) -> list[LogEntry]:
-        """Committed, by whomever; nobody has heard of it."""
+        """Commit entries without notifying anyone."""
         first = self.entries[-1].seq + 1 if self.entries else 1
         written = [entry(seq) for seq in range(first, first + number)]
         self.entries += written
@@ -119,7 +119,7 @@ class Log:
         self.heard += [one.seq for one in entries]
 
     def look(self) -> None:
-        """And wait until what there was has been seen."""
+        """Trigger a read, and wait until the follower has every entry."""
         self.look_now()
         until(lambda: self.heard[-1:] == [self.entries[-1].seq])
 
@@ -137,30 +137,30 @@ def log() -> Iterator[Log]:
         log.own()
         log.look()
     log.wakeups.close()
-    assert log.heard == log.everything, "once each, in order, and none left out"
+    assert log.heard == log.everything, "each once, in order, none left out"
 
 
-def test_a_commit_of_ones_own_while_the_log_is_read(log: Log) -> None:
-    """What was read is out of date by the time it could be told; what came after it must not wait for another look."""
+def test_an_own_commit_during_a_read(log: Log) -> None:
+    """The entries read are out of date before they can be published; later entries must not wait for another read."""
     log.write(2)
     log.on_read.append(lambda: log.wakeups.publish_commit(log.entries[:1]))
     log.look()
 
 
-def test_a_commit_of_ones_own_after_the_log_was_read(log: Log) -> None:
+def test_an_own_commit_after_a_read(log: Log) -> None:
     log.write()
     log.on_read.append(log.own)
     log.look()
 
 
-def test_a_commit_of_ones_own_that_a_look_has_found_first(log: Log) -> None:
+def test_an_own_commit_that_a_read_found_first(log: Log) -> None:
     written = log.write(2)
     log.look()
     log.wakeups.publish_commit(written)
     assert log.heard == [1, 2]
 
 
-def test_a_commit_of_ones_own_of_which_a_look_has_found_a_part() -> None:
+def test_an_own_commit_that_a_read_found_in_part() -> None:
     log = Log(page=2)
     with log.wakeups.following(log.take):
         written = log.write(3)
@@ -170,14 +170,14 @@ def test_a_commit_of_ones_own_of_which_a_look_has_found_a_part() -> None:
     log.wakeups.close()
 
 
-def test_a_commit_of_ones_own_after_somebody_elses(log: Log) -> None:
-    """It is told after what came before it, and nobody has to ask for that."""
+def test_an_own_commit_after_anothers(log: Log) -> None:
+    """It is published after the earlier entries, without a trigger."""
     log.write()
     log.own()
     until(lambda: len(log.heard) == 2)
 
 
-def test_more_than_a_page_of_somebody_elses() -> None:
+def test_more_than_a_page_written_by_others() -> None:
     log = Log(page=2)
     with log.wakeups.following(log.take):
         log.write(7)
@@ -186,8 +186,8 @@ def test_more_than_a_page_of_somebody_elses() -> None:
     log.wakeups.close()
 
 
-@pytest.mark.parametrize("fault", [Unreachable("not now", reason="io"), IndexError("which nobody foresaw")])
-def test_a_log_that_cannot_be_read_for_a_moment(log: Log, fault: Exception) -> None:
+@pytest.mark.parametrize("fault", [Unreachable("not now", reason="io"), IndexError("unforeseen")])
+def test_a_read_of_the_log_that_fails_once(log: Log, fault: Exception) -> None:
     def fail() -> None:
         raise fault
 
@@ -199,7 +199,7 @@ def test_a_log_that_cannot_be_read_for_a_moment(log: Log, fault: Exception) -> N
     log.look()
 
 
-def test_each_of_several_followers_hears_everything(log: Log) -> None:
+def test_each_of_several_followers_gets_everything(log: Log) -> None:
     log.own()
     other: list[int] = []
     with log.wakeups.following(lambda entries: other.extend(one.seq for one in entries)) as seq:
@@ -211,7 +211,7 @@ def test_each_of_several_followers_hears_everything(log: Log) -> None:
     assert other == [2, 3]
 
 
-def test_whoever_listens_is_rung_by_each_commit_that_concerns_it_and_by_no_other(log: Log) -> None:
+def test_a_listener_is_rung_only_by_commits_on_its_topics(log: Log) -> None:
     rung = threading.Semaphore(0)
 
     def ring() -> None:
@@ -224,12 +224,12 @@ def test_whoever_listens_is_rung_by_each_commit_that_concerns_it_and_by_no_other
         assert rung.acquire(timeout=PATIENCE_SECONDS)
         log.write(2)
         log.look()
-        assert rung.acquire(timeout=PATIENCE_SECONDS), "also by one of somebody else"
+        assert rung.acquire(timeout=PATIENCE_SECONDS), "by another process's commit too"
     log.own(4)
     assert not rung.acquire(blocking=False)
 
 
-def test_nobody_looks_while_nobody_listens() -> None:
+def test_the_log_is_not_read_while_nobody_listens() -> None:
     log = Log()
     with log.wakeups.following(log.take):
         log.own()
@@ -237,7 +237,7 @@ def test_nobody_looks_while_nobody_listens() -> None:
     log.write(3)
     log.look_now()
     with log.wakeups.following(log.take) as seq:
-        assert seq == 4, "what happened meanwhile is not news"
+        assert seq == 4, "earlier entries are not published"
         log.own()
         until(lambda: log.heard[-1] == 5)
     assert log.heard == [1, 5]

@@ -1,4 +1,4 @@
-"""The line of a queue within a prefix, from what a store loads of it: enough, the right jobs, and the first of them."""
+"""Jobs of a queue under a prefix are claimed in order, whatever part of the queue a store loads."""
 
 import random
 from itertools import product
@@ -30,7 +30,7 @@ def test_each_selection_of_a_line_is_in_order_however_many_are_claimed_at_once(w
         expected = [job_id for *_, job_id in sorted(due)]
         claimed: list[str] = []
         while len(claimed) < len(expected):
-            # The last in line goes to somebody who asks for it by name.
+            # The last in line is claimed by name.
             by_name: list[AnyCommand] = [ClaimJob(job_id=expected.pop(), owner="other")]
             nexts = [ClaimNext(owner="w", queue=queue, kinds=kinds, prefix=prefix) for _ in range(size)]
             replies = world.batch([*by_name, *nexts])[1:]

@@ -1,4 +1,4 @@
-"""Pages of jobs, sessions and events: each thing once, in order, and as it truly stands."""
+"""Pages of jobs, sessions and events: each one once, in order, and in its current state."""
 
 from itertools import product
 from typing import Any, get_args
@@ -15,7 +15,7 @@ from tests.support.world import START_MS, World
 
 
 def jobs(world: World, **which: Any) -> list[str]:
-    """All that match, by pages."""
+    """All matching jobs, read page by page."""
     found: list[str] = []
     cursor: str | None = None
     while True:
@@ -25,11 +25,11 @@ def jobs(world: World, **which: Any) -> list[str]:
         if cursor is None:
             return found
         is_searching = which.get("owner") or which.get("kind")
-        assert is_searching or len(page.jobs) == which["limit"], "a page that is followed by another is full"
+        assert is_searching or len(page.jobs) == which["limit"], "every page but the last is full"
 
 
 def events(world: World, **which: Any) -> list[Event]:
-    """All that match, by pages."""
+    """All matching events, read page by page."""
     found: list[Event] = []
     after = which.pop("after", 0)
     while True:
@@ -43,7 +43,7 @@ def events(world: World, **which: Any) -> list[Event]:
 
 @pytest.fixture
 def lived(world: World) -> World:
-    """Jobs of every status, of which only half has been written down."""
+    """Jobs of every status, half of which expired without a record in the log."""
     names = [f"{team}-{number}" for number in range(6) for team in ("a", "ab", "b")]
     world.batch([Enqueue(job_id=name, kind="build", max_attempts=1 + n % 2) for n, name in enumerate(names)])
     world.batch([ClaimNext(owner="ann", ttl=10 if n % 3 else 1_000) for n in range(12)])
@@ -70,7 +70,7 @@ def test_pages_of_jobs_have_each_job_once_and_in_order(lived: World) -> None:
 
 @pytest.mark.parametrize("looked_through", [1, 4, 2_000])
 def test_jobs_of_an_owner_and_a_kind(lived: World, looked_through: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By name and in run order, however many are looked through for a page."""
+    """By name and in run order, however many jobs a page may search."""
     for module in (reading, reading_queues):
         monkeypatch.setattr(module, "JOBS_LOOKED_THROUGH", looked_through)
     monkeypatch.setattr(reading, "PAGE_MAX", 3)
@@ -108,7 +108,7 @@ def test_pages_of_the_log_have_each_event_once(lived: World) -> None:
 
 
 def test_the_log_since_a_moment_and_by_type(world: World) -> None:
-    """Every moment: before, at, between and after those of its events."""
+    """Moments before, at, between and after the events."""
     for number in range(5):
         claims = world.batch([ClaimJob(job_id=f"job-{number}-{n}", owner="ann", ttl=1_000) for n in range(3)])
         world.advance(2)
@@ -126,14 +126,14 @@ def test_the_log_since_a_moment_and_by_type(world: World) -> None:
     assert events(world, types=("done", "dead")[:1]) == []
 
 
-def test_a_page_of_the_log_never_leads_back(world: World) -> None:
+def test_a_page_of_the_log_never_moves_the_cursor_back(world: World) -> None:
     world.do(ClaimJob(job_id="job", owner="ann"))
     for which in ({}, {"prefix": "job"}, {"job_id": "job"}, {"session_id": "s"}):
         page = world.ask(ListEvents(after=7, **which))  # type: ignore[arg-type]
         assert (page.events, page.after) == ([], 7)
 
 
-def test_of_what_is_asked_of_an_event_all_has_to_be_so(world: World) -> None:
+def test_events_must_match_every_condition(world: World) -> None:
     session = world.do(OpenSession(session_id="s", agent="ann"))
     world.do(ClaimJob(job_id="bound", owner="ann", session_id="s"))
     world.do(ClaimJob(job_id="free", owner="ann"))
@@ -149,7 +149,7 @@ def test_of_what_is_asked_of_an_event_all_has_to_be_so(world: World) -> None:
     assert found(job_id="free", prefix="b") == []
 
 
-def test_sessions_are_listed_with_what_they_have_and_what_they_have_lost(world: World) -> None:
+def test_sessions_are_listed_with_their_jobs_and_their_lost_jobs(world: World) -> None:
     for session_id, ttl in (("live", 60), ("lost", 10)):
         world.do(OpenSession(session_id=session_id, agent="ann", ttl=ttl))
         world.do(ClaimJob(job_id=f"job-of-{session_id}", owner="ann", session_id=session_id))
@@ -158,4 +158,4 @@ def test_sessions_are_listed_with_what_they_have_and_what_they_have_lost(world: 
     assert (live.status, live.jobs, live.in_flight) == ("open", ["job-of-live"], [])
     assert (lost.status, lost.jobs, lost.in_flight) == ("expired", [], ["job-of-lost"])
     assert world.ask(GetSession(session_id="lost")) == lost
-    assert "expired" not in world.event_types(), "nobody has written it down"
+    assert "expired" not in world.event_types(), "nothing has recorded the expiry"

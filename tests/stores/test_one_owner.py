@@ -1,4 +1,4 @@
-"""Across a hand-over there is one owner all the time: at every event of the log, and in whatever is read in between."""
+"""Across a hand-over there is always exactly one owner: at every event of the log, and in every read in between."""
 
 import threading
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ def begin(world: World) -> ClaimReply:
 
 
 def owner_now(world: World) -> str:
-    """The one that every read agrees on."""
+    """The owner that every read agrees on."""
     session = world.ask(GetSession(session_id="s"))
     assert session.status == "open"
     views = [world.ask(GetJob(job_id=job_id)) for job_id in JOBS]
@@ -52,12 +52,12 @@ def owner_now(world: World) -> str:
     return owner
 
 
-def is_refused(answer: Any) -> bool:
-    return isinstance(answer, Held) or getattr(answer, "status", "") in {"held", "empty"}
+def is_refused(reply: Any) -> bool:
+    return isinstance(reply, Held) or getattr(reply, "status", "") in {"held", "empty"}
 
 
-def assert_nobody_comes_in_between(world: World) -> None:
-    """Neither another agent nor another principal gets anything of it, in whatever way it asks."""
+def assert_no_rival_gets_in(world: World) -> None:
+    """No other agent or principal gets the session or its jobs with any command."""
     rivals: list[AnyCommand] = [
         ClaimJob(job_id="job", owner="eve"),
         ClaimJob(job_id="task", owner="eve", principal="guest"),
@@ -67,8 +67,8 @@ def assert_nobody_comes_in_between(world: World) -> None:
         OpenSession(session_id="s", agent="eve"),
     ]
     for rival in rivals:
-        (answer,) = world.batch([rival])
-        assert is_refused(answer), answer
+        (reply,) = world.batch([rival])
+        assert is_refused(reply), reply
 
 
 def assert_dead(world: World, lease_id: str) -> None:
@@ -76,19 +76,19 @@ def assert_dead(world: World, lease_id: str) -> None:
         *(HeartbeatJob(job_id=job_id, lease_id=lease_id) for job_id in JOBS),
         KeepSessionAlive(session_id="s", lease_id=lease_id),
     ]
-    for answer in world.batch(writes):
-        assert isinstance(answer, LeaseLost), answer
+    for reply in world.batch(writes):
+        assert isinstance(reply, LeaseLost), reply
 
 
 def owners_in(log: list[LogEntry]) -> list[dict[str, str]]:
-    """Job -> owner after each moment at which something happened; nothing can be between events of one moment."""
+    """Job -> owner after each event; events of one moment count as one step, because no one can read between them."""
     owners: dict[str, str] = {}
     states: list[dict[str, str]] = []
     for number, entry in enumerate(log):
-        told = public_event(entry)
+        event = public_event(entry)
         if entry.type == "claimed":
             assert entry.job_id not in owners, "two owners at once"
-            owners[entry.job_id or ""] = told.data["owner"]
+            owners[entry.job_id or ""] = event.data["owner"]
         elif entry.type == "released":
             (following,) = [one for one in log[number + 1 :][:1] if one.job_id == entry.job_id]
             assert (following.type, following.at) == ("claimed", entry.at), "there is a gap"
@@ -105,19 +105,19 @@ def test_a_handed_over_session_has_one_owner_at_every_event_and_in_every_read(wo
     for number in range(1, 7):
         before, after = AGENTS[(number - 1) % 2], AGENTS[number % 2]
         assert owner_now(world) == before
-        assert_nobody_comes_in_between(world)
+        assert_no_rival_gets_in(world)
         world.do(HandOverSession(session_id="s", lease_id=lease_id, to_agent=after))
-        assert owner_now(world) == after, "from the answer on, though it has not come to take it"
+        assert owner_now(world) == after, "from the reply on, even before the new owner opens the session"
         assert_dead(world, lease_id)
-        assert_nobody_comes_in_between(world)
-        world.advance(29)  # it has one TTL to come
+        assert_no_rival_gets_in(world)
+        world.advance(29)  # the new owner has one TTL to open it
         assert owner_now(world) == after
         lease_id = world.do(OpenSession(session_id="s", agent=after, ttl=30)).lease_id
         assert owner_now(world) == after
-        for answer in world.batch([HeartbeatJob(job_id=job_id, lease_id=lease_id) for job_id in JOBS]):
-            assert not isinstance(answer, OctoStoreError)
+        for reply in world.batch([HeartbeatJob(job_id=job_id, lease_id=lease_id) for job_id in JOBS]):
+            assert not isinstance(reply, OctoStoreError)
     states = owners_in(world.log())[began:]
-    assert len(states) == 6 * 4, "handed over, two claims, taken"
+    assert len(states) == 6 * 4, "handed over, two claims, opened"
     assert all(set(state) == set(JOBS) for state in states), "each has an owner after every event"
 
 
@@ -128,7 +128,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def stores(url: str) -> Iterator[list[octostore.OctoStore]]:
-    """Connections of their own, as of as many processes."""
+    """Separate connections, as separate processes would have."""
     stores = [octostore.connect(url) for _ in range(3)]
     yield stores
     for store in stores:

@@ -1,4 +1,4 @@
-"""How long commands are patient with a place that fails: each of them from the moment at which it was handed in."""
+"""How long commands wait for a failing store: each counts from the moment it was submitted."""
 
 import threading
 import time
@@ -17,14 +17,14 @@ from tests.support.processes import until
 PATIENCE_SECONDS = 0.5
 
 
-class Place:
-    """Runs nothing, and fails as it is told to."""
+class FailingStore:
+    """Runs nothing, and fails with `fault`."""
 
     def __init__(self) -> None:
         self.fault: Exception | None = None
         self.sizes: list[int] = []
         self.is_open = threading.Event()
-        """Whether attempts come to an end."""
+        """Cleared to make attempts hang."""
         self.is_open.set()
 
     def run(self, commands: Sequence[AnyCommand]) -> Committed:
@@ -47,15 +47,15 @@ class Caller:
 
 
 @pytest.fixture
-def place() -> Place:
-    return Place()
+def failing() -> FailingStore:
+    return FailingStore()
 
 
 @pytest.fixture
-def call(place: Place, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Caller]:
+def call(failing: FailingStore, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Caller]:
     monkeypatch.setattr(retrying, "GIVE_UP_SECONDS", PATIENCE_SECONDS)
     monkeypatch.setattr(retrying, "PAUSE_MAX_SECONDS", PATIENCE_SECONDS / 10)
-    one_writer = Writer(place.run, lambda _: None)
+    one_writer = Writer(failing.run, lambda _: None)
 
     def call() -> Caller:
         caller = Caller()
@@ -69,34 +69,34 @@ def away() -> TryAgain:
     return TryAgain(octostore.Unreachable("it is away", reason="network"))
 
 
-def test_a_place_that_is_back_in_time_is_not_missed(place: Place, call: Callable[[], Caller]) -> None:
-    place.fault = away()
+def test_commands_succeed_if_the_store_is_back_in_time(failing: FailingStore, call: Callable[[], Caller]) -> None:
+    failing.fault = away()
     callers = [call() for _ in range(3)]
-    until(lambda: len(place.sizes) > 2)
-    place.fault = None
+    until(lambda: len(failing.sizes) > 2)
+    failing.fault = None
     until(lambda: all(caller.outcome == ["done"] for caller in callers))
 
 
-def test_all_who_wait_are_told_when_their_time_is_up(
-    place: Place, call: Callable[[], Caller], monkeypatch: pytest.MonkeyPatch
+def test_every_waiting_caller_gets_the_error_when_its_time_is_up(
+    failing: FailingStore, call: Callable[[], Caller], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many batches they would be, and however long each attempt takes."""
+    """However many batches they would fill, and however long each attempt takes."""
     monkeypatch.setattr(writer, "MAX_BATCH", 10)
-    place.fault = away()
-    place.is_open.clear()
+    failing.fault = away()
+    failing.is_open.clear()
     callers = [call() for _ in range(200)]
     time.sleep(PATIENCE_SECONDS)
-    place.is_open.set()
+    failing.is_open.set()
     until(lambda: all(isinstance(caller.outcome, octostore.Unreachable) for caller in callers))
-    # The one that took so long, and one more: whoever was stopped in the middle of it has had no other.
-    assert len(place.sizes) == 2
-    place.fault = None
+    # The slow attempt and one more: a process that was paused during its first attempt has had no other.
+    assert len(failing.sizes) == 2
+    failing.fault = None
     later = call()
     until(lambda: later.outcome == ["done"])
 
 
-def test_whoever_comes_late_has_as_long_as_the_others(place: Place, call: Callable[[], Caller]) -> None:
-    place.fault = away()
+def test_a_late_caller_waits_as_long_as_the_others(failing: FailingStore, call: Callable[[], Caller]) -> None:
+    failing.fault = away()
     first = call()
     time.sleep(PATIENCE_SECONDS / 2)
     second = call()
@@ -108,19 +108,19 @@ def test_whoever_comes_late_has_as_long_as_the_others(place: Place, call: Callab
         assert caller.at > PATIENCE_SECONDS
 
 
-def test_a_fault_that_takes_long_is_told_to_those_who_have_waited_for_as_long(
-    place: Place, call: Callable[[], Caller], monkeypatch: pytest.MonkeyPatch
+def test_a_slow_fault_reaches_every_caller_that_waited_as_long(
+    failing: FailingStore, call: Callable[[], Caller], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer, "MAX_BATCH", 10)
-    place.fault = octostore.Unreachable("it is busy", reason="busy")
-    place.is_open.clear()
+    failing.fault = octostore.Unreachable("it is busy", reason="busy")
+    failing.is_open.clear()
     early = [call() for _ in range(50)]
     time.sleep(PATIENCE_SECONDS * 1.5)
     late = call()
-    place.fault = octostore.Unreachable("it is busy", reason="busy")
-    place.is_open.set()
+    failing.fault = octostore.Unreachable("it is busy", reason="busy")
+    failing.is_open.set()
     until(lambda: late.outcome is not None)
-    assert len(place.sizes) == 2
+    assert len(failing.sizes) == 2
     for caller in early:
         assert isinstance(caller.outcome, octostore.Unreachable)
         assert caller.outcome.reason == "busy"

@@ -1,4 +1,4 @@
-"""What others can write to is not used: they could have changed it, or do so later."""
+"""Files that others can write to are not used: others could have changed them, or could do so later."""
 
 import os
 import pwd
@@ -15,13 +15,13 @@ from octostore.stores.sqlite.copying import go_on_ahead, restore
 
 NOBODY = 65_534
 OTHERS_GROUP = next((user.pw_gid for user in pwd.getpwall() if user.pw_uid not in {0, os.geteuid()} and user.pw_gid), 1)
-"""Of somebody who is neither root nor us."""
+"""A group of a user who is neither root nor us."""
 only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to others")
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A store that was closed, in a folder that needs quotes."""
+    """A closed store, in a folder whose name needs quotes."""
     folder = tmp_path / "my jobs"
     folder.mkdir(mode=0o755)
     path = folder / "octostore.db"
@@ -48,19 +48,19 @@ def opened(path: Path) -> str:
 
 @pytest.mark.parametrize("mode", [0o777, 0o757, 0o702])
 @pytest.mark.parametrize("what", ["", "octostore.db", "octostore.db-wal", "octostore.db-journal"])
-def test_what_others_can_write_to_is_refused_until_the_command_was_run(path: Path, what: str, mode: int) -> None:
+def test_what_others_can_write_to_is_refused_until_the_suggested_command_ran(path: Path, what: str, mode: int) -> None:
     shared = path.parent / what
     if not shared.exists():
         shared.touch()
     shared.chmod(mode)
     before = files(path)
-    said = refused(lambda: opened(path))
+    message = refused(lambda: opened(path))
     assert files(path) == before
-    subprocess.run(["/bin/sh", "-c", said.partition("run: ")[2]], check=True)
+    subprocess.run(["/bin/sh", "-c", message.partition("run: ")[2]], check=True)
     assert opened(path) == "claimed"
 
 
-def test_all_that_is_wrong_is_said_at_once(path: Path) -> None:
+def test_one_error_lists_every_problem(path: Path) -> None:
     for shared in (path.parent, path):
         shared.chmod(0o777)
     subprocess.run(["/bin/sh", "-c", refused(lambda: opened(path)).partition("run: ")[2]], check=True)
@@ -86,15 +86,15 @@ def test_a_link_that_others_could_replace_is_refused(path: Path, tmp_path: Path)
     refused(lambda: opened(folder / "link.db"))
 
 
-def test_a_folder_where_nobody_can_replace_what_is_not_theirs_is_good(path: Path) -> None:
-    """As /tmp is."""
+def test_a_sticky_folder_is_accepted(path: Path) -> None:
+    """Like /tmp: users cannot replace each other's files."""
     path.parent.chmod(0o1777)
     assert opened(path) == "claimed"
 
 
 @only_root
 @pytest.mark.parametrize("side", ["", "-wal", "-shm", "-journal"])
-def test_but_not_for_what_others_have_put_there(path: Path, side: str) -> None:
+def test_files_that_others_put_in_a_sticky_folder_are_refused(path: Path, side: str) -> None:
     path.parent.chmod(0o1777)
     planted = path.with_name(path.name + side)
     planted.touch()
@@ -116,8 +116,8 @@ def test_a_group_with_others_in_it(path: Path, what: str) -> None:
 
 @only_root
 @pytest.mark.parametrize("group", [0, 54_321], ids=["root's", "of nobody"])
-def test_a_group_with_nobody_else_in_it_is_no_others(path: Path, group: int) -> None:
-    """Many systems give each user a group of their own, and folders are made for it (umask 002)."""
+def test_a_group_without_other_members_is_accepted(path: Path, group: int) -> None:
+    """Many systems give each user their own group and make folders writable for it (umask 002)."""
     for shared in (path.parent, path):
         os.chown(shared, 0, group)
         shared.chmod(0o775)
@@ -125,13 +125,13 @@ def test_a_group_with_nobody_else_in_it_is_no_others(path: Path, group: int) -> 
 
 
 @only_root
-def test_the_store_of_another_user_in_a_folder_of_theirs_is_good_for_root(path: Path) -> None:
+def test_root_may_use_another_users_store_in_that_users_folder(path: Path) -> None:
     for owned in (path.parent, path):
         os.chown(owned, NOBODY, NOBODY)
     assert opened(path) == "claimed"
 
 
-def test_backups_and_what_is_restored(path: Path, tmp_path: Path) -> None:
+def test_backups_and_restores_refuse_shared_folders(path: Path, tmp_path: Path) -> None:
     shared = tmp_path / "shared"
     shared.mkdir()
     backup, good = shared / "backup.db", tmp_path / "good.db"
@@ -147,11 +147,11 @@ def test_backups_and_what_is_restored(path: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "new.db").exists()
 
 
-def test_what_is_not_there_is_no_problem_of_permissions(tmp_path: Path) -> None:
+def test_a_missing_file_is_not_a_permission_problem(tmp_path: Path) -> None:
     check_file(str(tmp_path / "missing" / "octostore.db"), "-wal")
 
 
-# The folder of this user
+# The user's own folder
 
 
 def test_a_home_that_others_can_write_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,6 +167,6 @@ def test_a_home_that_others_can_write_to(tmp_path: Path, monkeypatch: pytest.Mon
         assert store.claim_job("job").status == "claimed"
 
 
-def test_a_device_is_no_place_for_a_backup(path: Path) -> None:
+def test_a_backup_does_not_go_to_a_device(path: Path) -> None:
     with octostore.connect(f"sqlite:///{path}") as store, pytest.raises(InvalidInput, match="not a regular file"):
         store.backup("/dev/null")

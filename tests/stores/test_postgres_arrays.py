@@ -23,7 +23,7 @@ from tests.support.postgres import postgres_url
         ("text", []),
     ],
 )
-def test_what_is_written_as_an_array_is_read_as_it_was(kind: str, values: list[str | bytes | int | None]) -> None:
+def test_an_array_is_read_as_it_was_written(kind: str, values: list[str | bytes | int | None]) -> None:
     with psycopg.connect(postgres_url()) as connection:
         query = f"SELECT ordinality, value FROM unnest(%s::{kind}[]) WITH ORDINALITY AS t(value, ordinality)"
         rows = connection.execute(query.encode(), (array(values).decode(),)).fetchall()

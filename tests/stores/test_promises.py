@@ -1,4 +1,4 @@
-"""Random histories keep the promises of the mission, and give the same answers and the same log in every store.
+"""Random histories keep the promises of the mission, with the same replies and the same log in every store.
 
 Commands come one at a time and in batches, owners crash, time passes and is set back, the store is restarted.
 """
@@ -103,7 +103,7 @@ ENDINGS = {"released", "done", "failed", "deferred", "expired", "force_released"
 
 
 class Histories(RuleBasedStateMachine):
-    """Side by side: a store, one in memory, and another one there, which gets commands of a batch one by one."""
+    """The store under test beside two memory stores, one of which runs the commands of a batch one by one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -112,17 +112,17 @@ class Histories(RuleBasedStateMachine):
         self.one_by_one = World(MemoryBackend(), self.clock)
         self.store = self.new_store()
         self.questions = cycle(self.all_questions())
-        # What owners believe, from the answers they got and nothing else.
+        # What owners believe, from their replies alone.
         self.leases: dict[str, tuple[str, str]] = {}
         self.session_leases: dict[str, str] = {}
         self.sure_until: dict[str, int] = {}
         self.session_sure_until: dict[str, int] = {}
         self.bound_to: dict[str, str | None] = {}
         self.last_token = 0
-        # What whoever made tokens believes: the digest of each. And whether that was looked at.
+        # What the creators of tokens believe: the digest of each. And whether it must be checked again.
         self.digests: dict[str, bytes] = {}
         self.tokens_changed = True
-        self.compared = 0  # of the events
+        self.compared = 0  # number of events
 
     def new_store(self) -> World:
         raise NotImplementedError
@@ -131,7 +131,7 @@ class Histories(RuleBasedStateMachine):
         raise NotImplementedError
 
     def all_questions(self) -> list[Question[Any]]:
-        """About everything together. Two are asked after each step, and all of them in the end."""
+        """Questions about everything. Each step asks two of them; the end of a history asks all."""
         return [
             GetFigures(),
             ListTokens(),
@@ -145,8 +145,8 @@ class Histories(RuleBasedStateMachine):
         try:
             self.tokens_changed, self.compared = True, 0
             self.the_logs_are_the_same_and_have_no_gap()
-            self.a_secret_is_that_of_the_token_it_was_last_given_to_and_of_no_other()
-            self.the_same_is_told_of(self.all_questions())
+            self.a_secret_belongs_to_the_last_token_that_got_it_and_to_no_other()
+            self.assert_replies_agree(self.all_questions())
         finally:
             self.store.backend.close()
 
@@ -156,7 +156,7 @@ class Histories(RuleBasedStateMachine):
     def commands_arrive(self, drawn: list[AnyCommand]) -> None:
         self.run([self.with_a_lease(command) for command in drawn])
 
-    # Chance alone seldom leads a task through its whole life.
+    # Random commands rarely lead a task through its whole life.
 
     @rule(job_id=JOBS, queue=QUEUES)
     def a_task_is_enqueued(self, job_id: str, queue: str) -> None:
@@ -165,11 +165,11 @@ class Histories(RuleBasedStateMachine):
     @rule(job_id=JOBS, ttl=TTLS, principal=PRINCIPALS, is_lock=st.booleans())
     def several_want_the_same_job(self, job_id: str, ttl: float, principal: str, is_lock: bool) -> None:
         first = c.ClaimJob(job_id=job_id, owner="ann", ttl=ttl)
-        second = c.AcquireLock if is_lock and "#" not in job_id else c.ClaimJob  # no lock has such a name
+        second = c.AcquireLock if is_lock and "#" not in job_id else c.ClaimJob  # a lock name has no "#"
         self.run([first, second(job_id=job_id, owner="bob", ttl=ttl, principal=principal)])
 
     @rule(number=st.integers(0, 2), seconds=st.sampled_from([0, 0, 4, 10]), is_lock=st.booleans())
-    def a_rival_wants_what_somebody_has(self, number: int, seconds: float, is_lock: bool) -> None:
+    def a_rival_wants_a_claimed_job(self, number: int, seconds: float, is_lock: bool) -> None:
         if number < len(self.leases):
             job_id, _ = list(self.leases.values())[-1 - number]
             self.clock.advance(seconds)
@@ -205,12 +205,12 @@ class Histories(RuleBasedStateMachine):
             self.run([c.ReleaseTask(session_id=session_id, job_id=job_id, lease_id=lease, outcome=outcome)])
 
     @rule(number=st.integers(0, 2), to_agent=st.sampled_from(["ann", "bob"]), drawn=any_command())
-    def a_session_is_handed_over_and_taken(self, number: int, to_agent: str, drawn: AnyCommand) -> None:
+    def a_session_is_handed_over_and_opened(self, number: int, to_agent: str, drawn: AnyCommand) -> None:
         if number < len(self.session_leases):
             lease, session_id = list(self.session_leases.items())[-1 - number]
-            given = c.HandOverSession(session_id=session_id, lease_id=lease, to_agent=to_agent, note="yours")
-            taken = c.OpenSession(session_id=session_id, agent=to_agent)
-            self.run([given, self.with_a_lease(drawn), taken])
+            handed_over = c.HandOverSession(session_id=session_id, lease_id=lease, to_agent=to_agent, note="yours")
+            opened = c.OpenSession(session_id=session_id, agent=to_agent)
+            self.run([handed_over, self.with_a_lease(drawn), opened])
 
     @rule(drawn=st.lists(locks() | st.just(c.ReleaseLock(job_id="a", lease_id="#0")), min_size=2, max_size=4))
     def locks_are_acquired(self, drawn: list[AnyCommand]) -> None:
@@ -221,14 +221,14 @@ class Histories(RuleBasedStateMachine):
         self.run(drawn)
 
     def run(self, batch: list[AnyCommand]) -> list[Any]:
-        answers = self.memory.batch(batch)
-        assert list(map(comparable, answers)) == list(map(comparable, self.store.batch(batch)))
+        replies = self.memory.batch(batch)
+        assert list(map(comparable, replies)) == list(map(comparable, self.store.batch(batch)))
         alone = [self.one_by_one.batch([command])[0] for command in batch]
-        assert list(map(without_hints, answers)) == list(map(without_hints, alone))
+        assert list(map(without_hints, replies)) == list(map(without_hints, alone))
         self.tokens_changed |= any(isinstance(command, ABOUT_TOKENS) for command in batch)
-        for command, answer in zip(batch, answers, strict=True):
-            self.believe(command, answer)
-        return answers
+        for command, reply in zip(batch, replies, strict=True):
+            self.believe(command, reply)
+        return replies
 
     @rule(seconds=st.sampled_from([0.001, 0.5, 1, 4, 10, 31, 100]))
     def time_passes(self, seconds: float) -> None:
@@ -252,7 +252,7 @@ class Histories(RuleBasedStateMachine):
     # What owners believe
 
     def with_a_lease(self, command: AnyCommand) -> AnyCommand:
-        """A lease that somebody got, on the job or session that it is for; if there are not so many, none at all."""
+        """The command with an owner's lease, for the job or session of that lease; unchanged if there is no lease."""
         lease_id = getattr(command, "lease_id", None)
         if lease_id is None:
             return command
@@ -261,23 +261,23 @@ class Histories(RuleBasedStateMachine):
         if getattr(command, "session_id", None) is not None:
             field, known = "session_id", list(self.session_leases.items())
         if isinstance(command, c.ReleaseLock):
-            known = [(lease, job) for lease, job in known if "#" not in job]  # no lock has such a name
+            known = [(lease, job) for lease, job in known if "#" not in job]  # a lock name has no "#"
         if number >= len(known):
             return command
         lease, its = known[-1 - number]
         return msgspec.structs.replace(command, **{"lease_id": lease, field: its})
 
-    def believe(self, command: AnyCommand, answer: Any) -> None:  # noqa: C901, PLR0912  # one case for each command
-        match command, answer:
+    def believe(self, command: AnyCommand, reply: Any) -> None:  # noqa: C901, PLR0912  # one case for each command
+        match command, reply:
             case ((c.ClaimJob() | c.ClaimNext() | c.AcquireLock()), ClaimReply(status="claimed")):
-                self.believe_claim(answer)
+                self.believe_claim(reply)
             case c.HeartbeatJob(), HeartbeatReply():
-                self.sure_until[command.job_id] = moment(answer.expires_at)
-            case ((c.ReleaseTask() | c.CloseSession()), answer) if not isinstance(answer, OctoStoreError):
+                self.sure_until[command.job_id] = moment(reply.expires_at)
+            case ((c.ReleaseTask() | c.CloseSession()), reply) if not isinstance(reply, OctoStoreError):
                 if self.memory.ask(GetSession(session_id=key_in(command))).status == "closed":
                     self.forget_session(key_in(command))
-            case ((c.ReleaseJob() | c.ReleaseLock() | c.ForceReleaseJob() | c.CancelJob()), answer) if not isinstance(
-                answer, OctoStoreError
+            case ((c.ReleaseJob() | c.ReleaseLock() | c.ForceReleaseJob() | c.CancelJob()), reply) if not isinstance(
+                reply, OctoStoreError
             ):
                 if self.leases.get(getattr(command, "lease_id", ""), (None,))[0] in {None, command.job_id}:
                     self.sure_until.pop(command.job_id, None)
@@ -286,16 +286,16 @@ class Histories(RuleBasedStateMachine):
             case c.Undo(session_id=str()), UndoReply(undone=True):
                 self.forget_session(key_in(command))
             case c.ClaimTask(), ClaimReply(status="claimed"):
-                if answer.session is not None:  # else it was open already, and stays as it was
-                    self.believe_session(answer.session, key_in(command))
-                self.believe_claim(answer)
+                if reply.session is not None:  # else the session was already open and is unchanged
+                    self.believe_session(reply.session, key_in(command))
+                self.believe_claim(reply)
             case c.OpenSession(), SessionReply():
-                self.believe_session(answer, key_in(command))
+                self.believe_session(reply, key_in(command))
             case c.HandOverSession(), HandedOverReply():
-                for job_id in answer.jobs:
+                for job_id in reply.jobs:
                     self.sure_until.pop(job_id, None)
             case c.KeepSessionAlive(), KeepaliveReply():
-                self.session_sure_until[key_in(command)] = moment(answer.expires_at)
+                self.session_sure_until[key_in(command)] = moment(reply.expires_at)
             case ((c.CreateToken() | c.RotateToken()), TokenView()):
                 self.digests[command.token_id] = command.digest
 
@@ -304,7 +304,7 @@ class Histories(RuleBasedStateMachine):
         self.session_sure_until[key] = moment(session.expires_at)
 
     def forget_session(self, key: SessionKey) -> None:
-        """It is over, and so are the claims that were bound to it."""
+        """Forget an ended session and the claims bound to it."""
         self.session_sure_until.pop(key, None)
         for job_id in [job_id for job_id, bound in self.bound_to.items() if bound == key]:
             self.sure_until.pop(job_id, None)
@@ -323,13 +323,13 @@ class Histories(RuleBasedStateMachine):
         self.sure_until[claim.job_id] = moment(claim.expires_at)
 
     def was_handed_over(self, fencing_token: int) -> bool:
-        """Whether the claim had been made for this owner before it came to take it."""
+        """Whether a hand-over made the claim before its owner asked for it."""
         entry = self.memory.log()[fencing_token - 1]
         assert entry.type == "claimed"
         return b"handed_over_by" in entry.details
 
     def nobody_else_is_sure(self, claim: ClaimReply) -> None:
-        """At most one live claim; and a lease is never ended early."""
+        """At most one live claim, and no lease ends early."""
         job_id = claim.job_id or ""
         until = self.sure_until.get(job_id, 0)
         session_id = self.bound_to.get(job_id)
@@ -358,7 +358,7 @@ class Histories(RuleBasedStateMachine):
                 claimed.remove(entry.job_id or "")
 
     @invariant()
-    def replaying_the_log_gives_the_stored_state(self) -> None:
+    def replaying_the_log_reproduces_the_stored_state(self) -> None:
         replayed = replay(self.memory.log())
         expected_jobs = {job_id: logged_job(job) for job_id, job in replayed.jobs.items() if job is not None}
         expected_sessions = {s.session_id: logged_session(s) for s in replayed.sessions.values() if s is not None}
@@ -374,7 +374,7 @@ class Histories(RuleBasedStateMachine):
         assert set_to == {name: (queue.max_claimed, queue.pause) for name, queue in queues.items()}
 
     @invariant()
-    def a_secret_is_that_of_the_token_it_was_last_given_to_and_of_no_other(self) -> None:
+    def a_secret_belongs_to_the_last_token_that_got_it_and_to_no_other(self) -> None:
         if not self.tokens_changed:
             return
         self.tokens_changed = False
@@ -387,13 +387,13 @@ class Histories(RuleBasedStateMachine):
                     world.ask(FindToken(digest=digest))
 
     @invariant()
-    def the_same_is_told_of_some_questions(self) -> None:
-        self.the_same_is_told_of(islice(self.questions, QUESTIONS_PER_STEP))
+    def stores_agree_on_some_questions(self) -> None:
+        self.assert_replies_agree(islice(self.questions, QUESTIONS_PER_STEP))
 
-    def the_same_is_told_of(self, questions: Iterable[Question[Any]]) -> None:
+    def assert_replies_agree(self, questions: Iterable[Question[Any]]) -> None:
         for question in questions:
-            told = timeless(self.memory.ask(question))
-            assert told == timeless(self.one_by_one.ask(question)) == timeless(self.store.ask(question))
+            reply = timeless(self.memory.ask(question))
+            assert reply == timeless(self.one_by_one.ask(question)) == timeless(self.store.ask(question))
 
 
 class Promises(Histories):
@@ -448,32 +448,32 @@ def moment(time: datetime | None) -> int:
     return to_moment("time", time)
 
 
-def comparable(answer: Any) -> Any:
-    if isinstance(answer, OctoStoreError):
-        return type(answer), str(answer), vars(answer)
-    return answer
+def comparable(reply: Any) -> Any:
+    if isinstance(reply, OctoStoreError):
+        return type(reply), str(reply), vars(reply)
+    return reply
 
 
-def timeless(answer: Any) -> Any:
-    """Without the moment of a reading, and which store it was.
+def timeless(reply: Any) -> Any:
+    """The reply without the moment of the read and the store's id.
 
-    After a clock was set back, each store knows another moment as its latest.
+    After a clock was set back, each store has its own latest moment.
     """
-    if isinstance(answer, Heartbeats):
-        return answer.claims
-    return msgspec.structs.replace(answer, at=None, store_id="") if isinstance(answer, Figures) else answer
+    if isinstance(reply, Heartbeats):
+        return reply.claims
+    return msgspec.structs.replace(reply, at=None, store_id="") if isinstance(reply, Figures) else reply
 
 
-def without_hints(answer: Any) -> Any:
-    """Without what neighbours in a batch may change: when to look again, and in whose transaction something expired.
+def without_hints(reply: Any) -> Any:
+    """The reply without what neighbours in a batch may change: when to retry, and which transaction recorded an expiry.
 
-    Also who has the job of an ended request, which is told where a neighbour has loaded it.
+    Also without the owner of an ended request's job, which is included only if a neighbour has loaded that job.
     """
-    if isinstance(answer, LeaseLost):
-        return type(answer), answer.job_id
-    if isinstance(answer, RecoverReply) or (isinstance(answer, ClaimReply) and answer.status == "empty"):
-        return type(answer)
-    return comparable(answer)
+    if isinstance(reply, LeaseLost):
+        return type(reply), reply.job_id
+    if isinstance(reply, RecoverReply) or (isinstance(reply, ClaimReply) and reply.status == "empty"):
+        return type(reply)
+    return comparable(reply)
 
 
 TestPromises = Promises.TestCase
@@ -483,7 +483,7 @@ TestPromises.settings = settings(
 
 
 class LongPromises(Promises):
-    """The same, for as long as `make faults` has time."""
+    """The same, with more examples, for `make faults`."""
 
 
 TestLongPromises = pytest.mark.timeout(1_800)(pytest.mark.slow(LongPromises.TestCase))

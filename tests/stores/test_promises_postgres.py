@@ -1,4 +1,4 @@
-"""The same random histories on PostgreSQL: it answers and writes down what the memory store does."""
+"""The same random histories on PostgreSQL: the same replies and the same log as the memory store."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ class PostgresPromises(Histories):
     def __init__(self) -> None:
         self.url = empty_store()
         super().__init__()
-        self.run([Probe()])  # the others keep the first moment in any case, because their clock is new to them
+        self.run([Probe()])  # the others store the first moment anyway, because they have not seen their clock before
 
     def new_store(self) -> World:
         return World(self.reopened(), DatabaseClock())

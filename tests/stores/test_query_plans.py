@@ -1,4 +1,4 @@
-"""Every statement that is run while somebody waits finds its rows by an index, whatever the number of jobs."""
+"""Every statement that a caller waits for finds its rows by an index, however many jobs there are."""
 
 import re
 from collections.abc import Iterator
@@ -73,7 +73,7 @@ SORTED = "USE TEMP B-TREE FOR ORDER BY"
 
 
 def priorities(index: str, which: str) -> tuple[str, ...]:
-    """Each is found from the one before."""
+    """Each priority is found from the previous one."""
     return (
         "CO-ROUTINE priorities",
         "SETUP",
@@ -134,7 +134,7 @@ LONGER_PLANS = {
         "SEARCH j USING INDEX jobs_by_session (session_id=?)",
         "USE TEMP B-TREE FOR LAST 2 TERMS OF ORDER BY",
     ),
-    # A line is read in its order, so that nothing is sorted, nor read that is not given out.
+    # A line is read in its order: nothing is sorted, and only rows that are claimed are read.
     "line": (
         *priorities("jobs_in_line", "queue=?"),
         "SEARCH jobs USING INDEX jobs_in_line (queue=? AND priority=? AND available_at<?)",
@@ -145,7 +145,7 @@ LONGER_PLANS = {
         "SEARCH jobs USING INDEX jobs_in_line_by_kind (queue=? AND kind=? AND priority=? AND available_at<?)",
         *DOCUMENTS,
     ),
-    # What one may see of a queue is found by name, and only that is sorted.
+    # The jobs of a queue under a prefix are found by name, and only those are sorted.
     "line_by_name": (
         "SEARCH jobs USING INDEX jobs_by_queue (queue=? AND status=? AND job_id>? AND job_id<?)",
         *DOCUMENTS,
@@ -156,7 +156,7 @@ LONGER_PLANS = {
         "SETUP",
         "SCAN counters",  # it has one row
         "RECURSIVE STEP",
-        "SCAN span",  # as many rows as the log can be halved
+        "SCAN span",  # one row per halving of the log
         "SEARCH events USING INTEGER PRIMARY KEY (rowid>?)",
         "SCAN span",
     ),
@@ -169,7 +169,7 @@ LONGER_PLANS = {
         "SEARCH sessions USING COVERING INDEX sessions_by_expiry (expires_at>?)",
         "SEARCH moments",
     ),
-    # Counted up to a limit, and without looking at the rows unless some are left out.
+    # Counted up to a limit, without reading the rows unless some are left out.
     "waiting": (*priorities("jobs_in_line", "queue=?"), *waiting_at_each("jobs_in_line", "queue=?")),
     "waiting_of_kind": (
         *priorities("jobs_in_line_by_kind", "queue=? AND kind=?"),
@@ -206,7 +206,7 @@ LONGER_PLANS = {
         "SEARCH e USING INDEX events_by_job (job_id=? AND seq>?)",
     ),
     "next_ends": ("SEARCH events USING INDEX events_by_job (job_id=? AND seq>?)",),
-    # From one name to the next, however many jobs each has; only names are sorted, and jobs are counted up to a limit.
+    # Steps from name to name, however many jobs a queue has; only names are sorted, and jobs are counted up to a limit.
     "queue_names": (
         "CO-ROUTINE every",
         "MERGE (UNION)",
@@ -221,7 +221,7 @@ LONGER_PLANS = {
         f"SEARCH j USING COVERING INDEX {IN_QUEUE}",
         SORTED,
         "RIGHT",
-        "SCAN queues USING INDEX sqlite_autoindex_queues_1",  # those that somebody has limited, which are few
+        "SCAN queues USING INDEX sqlite_autoindex_queues_1",  # the queues with a limit, which are few
         "SCAN every",
         "CO-ROUTINE waiting",
         f"SEARCH j USING COVERING INDEX {IN_QUEUE}",
@@ -230,9 +230,9 @@ LONGER_PLANS = {
     ),
     # The end of the log, of a bounded length.
     "happened_in_queues": ("SEARCH events USING INTEGER PRIMARY KEY (rowid>?)", "USE TEMP B-TREE FOR GROUP BY"),
-    # There are few tokens, and nobody waits for the list of them.
+    # There are few tokens, and the list is rarely read.
     "list_tokens": ("SCAN tokens", SORTED),
-    # Figures count, but only what waits or is claimed, and without looking at the rows; the queues are sorted.
+    # The figures count only waiting and claimed jobs, without reading the rows; the queues are sorted.
     "queued_jobs": ("SCAN jobs USING COVERING INDEX jobs_in_line", SORTED),
     "figures": (
         "CO-ROUTINE waiting",
@@ -263,7 +263,7 @@ LONGER_PLANS = {
         "SEARCH sessions USING COVERING INDEX sessions_by_expiry (expires_at>?)",
         "SEARCH events USING INDEX events_of_losses (at>?)",
     ),
-    # What has run out and is not written down yet is little, so it may be sorted.
+    # Few claims have expired without a record yet, so they may be sorted.
     "list_expired": (
         "SEARCH jobs USING INTEGER PRIMARY KEY (rowid=?)",
         "LIST SUBQUERY",
@@ -275,7 +275,7 @@ LONGER_PLANS = {
         "SEARCH j USING COVERING INDEX jobs_by_session (session_id=?)",
         SORTED,
     ),
-    # Sessions that are alive are few beside those that have ended.
+    # Live sessions are few compared to ended ones.
     "list_open_sessions": ("SEARCH sessions USING INDEX sessions_by_expiry (expires_at>?)", SORTED),
     "list_expired_sessions": ("SEARCH sessions USING INDEX sessions_by_expiry (expires_at<?)", SORTED),
     "expired_in_queues": (
@@ -307,7 +307,7 @@ def test_every_query_has_a_plan_here() -> None:
 
 @pytest.mark.parametrize("name", PLANS)
 def test_one_search_and_nothing_else(connection: apsw.Connection, name: str) -> None:
-    # Another step would be a sort of all the rows found, or a scan beside the search.
+    # Another step would be a sort of all rows found, or a scan next to the search.
     assert plan(connection, name) == [PLANS[name]]
 
 
@@ -322,13 +322,13 @@ def test_writing_scans_nothing(connection: apsw.Connection, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(filter(takes_values, SQL)))
-def test_of_many_values_each_is_searched_for(connection: apsw.Connection, name: str) -> None:
+def test_each_of_many_values_is_searched_for(connection: apsw.Connection, name: str) -> None:
     one, *more = (plan(connection, name, size) for size in VALUES_AT_ONCE)
     assert all(other == one for other in more)
 
 
 def plan(connection: apsw.Connection, name: str, size: int = 1) -> list[str]:
-    """Where a value comes from that another query gives for each row is not told: that query is."""
+    """The steps of the plan, without the headings of scalar subqueries: their own steps are listed anyway."""
     text = compiled(name, size)
     named, numbered = set(re.findall(r":(\w+)", text)), [int(number) for number in re.findall(r"\?(\d+)", text)]
     values = (None,) * (len(named) + max(len(re.findall(r"\?(?!\d)", text)), *numbered, 0))

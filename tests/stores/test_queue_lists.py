@@ -1,4 +1,4 @@
-"""Which queues are listed, and how far it is looked back for what happened in them."""
+"""Which queues are listed, and how far back their events are read."""
 
 from datetime import timedelta
 
@@ -21,14 +21,14 @@ def test_only_the_longest_are_listed(world: World) -> None:
     assert listed.more
 
 
-def test_as_many_as_can_be_told_are_all_there_is(world: World) -> None:
+def test_a_full_list_that_is_complete_says_so(world: World) -> None:
     world.batch([Enqueue(job_id=f"{q}", kind="build", queue=f"queue-{q}") for q in range(QUEUES_TOLD)])
     listed = world.ask(ListQueues())
     assert (len(listed.queues), listed.more) == (QUEUES_TOLD, False)
 
 
 @pytest.mark.parametrize("status", ["queued", "claimed", "dead"])
-def test_whoever_may_only_see_some_names_sees_the_queues_of_these(world: World, status: str) -> None:
+def test_a_prefix_shows_only_the_queues_of_its_jobs(world: World, status: str) -> None:
     world.do(SetQueue(queue="limited", max_claimed=1))
     world.do(Enqueue(job_id="mine/1", kind="build", queue="shared"))
     if status == "claimed":
@@ -49,7 +49,7 @@ def test_whoever_may_only_see_some_names_sees_the_queues_of_these(world: World, 
     assert {queue.queue for queue in world.ask(ListQueues()).queues} == {"shared", "secret", "limited"}
 
 
-def test_rates_begin_where_it_was_looked_back_to(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rates_start_at_the_oldest_event_that_is_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("octostore.stores.transaction.LOOK_BACK_EVENTS", 5)
     monkeypatch.setattr("octostore.stores.memory.LOOK_BACK_EVENTS", 5)
     begin = world.clock.now_ms
@@ -59,7 +59,7 @@ def test_rates_begin_where_it_was_looked_back_to(world: World, monkeypatch: pyte
         world.advance(60)
     listed = world.ask(ListQueues())
     (queue,) = listed.queues
-    # The third event is the last before them: 60 s after the first.
+    # The last event that is not read is the third: 60 s after the first.
     assert listed.rates_since == to_datetime(begin + 60_001)
     assert queue.rates.enqueued == [0, 1, 1, 0]
     assert queue.last_claim_at == to_datetime(begin + 180_000)
@@ -67,5 +67,5 @@ def test_rates_begin_where_it_was_looked_back_to(world: World, monkeypatch: pyte
     later = world.ask(ListQueues())
     (queue,) = later.queues
     assert (sum(queue.rates.enqueued), len(queue.rates.enqueued)) == (0, 60)
-    assert queue.last_claim_at == to_datetime(begin + 180_000), "the last claim is told however long ago it was"
+    assert queue.last_claim_at == to_datetime(begin + 180_000), "the last claim is reported however old it is"
     assert later.counted_at - later.rates_since < timedelta(hours=1)

@@ -1,4 +1,4 @@
-"""A reading sees one state of the store, whatever is committed while it looks."""
+"""A reading sees one state of the store, whatever is committed meanwhile."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +23,7 @@ EVERYTHING = JobFilter(None, "", None, "")
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
-    """Those that can be read and written at once; the one in memory lets only one in at a time."""
+    """The stores that allow reads during a write; the memory store allows one call at a time."""
     clock = ManualClock() if request.param == "sqlite" else DatabaseClock()
     backend: Backend
     if request.param == "sqlite":
@@ -37,8 +37,8 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     backend.close()
 
 
-def write_much(world: World) -> None:
-    """Something to be seen in every answer."""
+def change_everything(world: World) -> None:
+    """Change something in every reply."""
     claim = world.do(ClaimJob(job_id="new", owner="bob"))
     world.do(CheckpointJob(job_id="kept", lease_id=lease_of(world), data=b'{"step":2}'))
     world.do(ReleaseJob(job_id="kept", lease_id=lease_of(world), outcome="done", result=b"7"))
@@ -66,7 +66,7 @@ def test_what_is_committed_during_a_reading_is_not_in_it(world: World) -> None:
     with world.backend.reading() as reading:
         ws = working_set(reading)
         assert [job.job_id for job in reading.list_jobs(ws, EVERYTHING, 100)] == ["kept"]
-        write_much(world)
+        change_everything(world)
         again = working_set(reading)
         assert reading.counters().seq == 1
         assert [(job.job_id, job.status) for job in reading.list_jobs(again, EVERYTHING, 100)] == [("kept", "claimed")]
@@ -86,10 +86,10 @@ def test_what_is_committed_during_a_reading_is_not_in_it(world: World) -> None:
 
 
 def test_what_belongs_to_a_job_is_as_old_as_the_job(world: World) -> None:
-    """Its row was read first, and what it left with it afterwards."""
+    """The commit comes before its row and its checkpoint are read."""
     with world.backend.reading() as reading:
         reading.counters()
-        write_much(world)
+        change_everything(world)
         ws = working_set(reading)
         reading.load(ws, Needs(jobs={"kept"}, documents_of={"kept"}, sweep_limit=0))
         kept = ws.job("kept")
@@ -99,7 +99,7 @@ def test_what_belongs_to_a_job_is_as_old_as_the_job(world: World) -> None:
 def test_two_readings_at_once_each_have_their_own_state(world: World) -> None:
     with world.backend.reading() as before:
         before.counters()
-        write_much(world)
+        change_everything(world)
         with world.backend.reading() as after:
             assert len(after.list_jobs(working_set(after), EVERYTHING, 100)) == 3
             assert len(before.list_jobs(working_set(before), EVERYTHING, 100)) == 1

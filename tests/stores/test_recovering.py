@@ -1,4 +1,4 @@
-"""`recover` takes back everything, a thousand at a time; and a probe is a write."""
+"""`recover` records every expiry, a thousand at a time; and a probe is a write."""
 
 import pytest
 
@@ -21,16 +21,16 @@ def claims(number: int, session_id: str | None = None, prefix: str = "job") -> l
 
 
 def recover_all(world: World) -> list[tuple[int, bool]]:
-    """How many each step took back, and whether it said that these were all."""
+    """The number of claims each step recovered, and whether it reported completion."""
     steps: list[RecoverReply] = []
     while not steps or not steps[-1].is_complete:
         steps.append(world.do(Recover()))
-        assert len(steps) < 10, "it never comes to an end"
+        assert len(steps) < 10, "it never completes"
     assert world.ask(GetFigures()).taken_back == sum(len(step.recovered) for step in steps)
     return [(len(step.recovered), step.is_complete) for step in steps]
 
 
-def test_what_is_more_than_a_step_takes_several(world: World) -> None:
+def test_more_than_the_limit_takes_several_steps(world: World) -> None:
     world.batch(claims(RECOVER_LIMIT + MORE))
     world.advance(10)
     assert recover_all(world) == [(RECOVER_LIMIT, False), (MORE, True)]
@@ -38,14 +38,14 @@ def test_what_is_more_than_a_step_takes_several(world: World) -> None:
     assert world.event_types().count("expired") == RECOVER_LIMIT + MORE
 
 
-def test_as_many_as_one_step_may_take(world: World) -> None:
+def test_exactly_the_limit(world: World) -> None:
     world.batch(claims(RECOVER_LIMIT))
     world.advance(10)
     assert recover_all(world) in ([(RECOVER_LIMIT, True)], [(RECOVER_LIMIT, False), (0, True)])
 
 
 def test_the_claims_of_sessions_count_too(world: World) -> None:
-    """Here a session has more than fit into a step together with what is there besides."""
+    """The session's claims and the others together exceed one step."""
     for session_id in ("s", "t"):
         world.do(OpenSession(session_id=session_id, agent="dead", ttl=10))
     world.batch(claims(MORE))
@@ -79,7 +79,7 @@ def test_the_library_asks_until_it_is_complete(world: World) -> None:
 
 
 def stored(world: World) -> Counters:
-    """What is written down, and not what the time would be now."""
+    """The stored counters, without the current time."""
     if isinstance(world.backend, PostgresBackend):
         world.backend._now = lambda: 0
     with world.backend.reading() as reading:
@@ -89,16 +89,16 @@ def stored(world: World) -> Counters:
     return counters
 
 
-def test_a_probe_is_written_down(world: World) -> None:
+def test_a_probe_is_written(world: World) -> None:
     world.do(ClaimJob(job_id="job", owner="ann"))
     for _ in range(3):
         world.advance(1)
         reply = world.do(Probe())
-        assert (reply.seq, stored(world).seq) == (1, 1), "it is no event"
+        assert (reply.seq, stored(world).seq) == (1, 1), "a probe is not an event"
         assert stored(world).mark.now == world.clock.now_ms
 
 
-def test_what_changes_nothing_is_not_written_down(world: World) -> None:
+def test_a_command_that_changes_nothing_writes_nothing(world: World) -> None:
     world.do(ClaimJob(job_id="job", owner="ann"))
     before = stored(world)
     world.advance(1)

@@ -1,4 +1,4 @@
-"""Every way in which the file can fail us has one clear answer, and costs nobody anything that was acknowledged."""
+"""Every fault of the file has one clear error, and never loses anything that was acknowledged."""
 
 import os
 import random
@@ -24,7 +24,7 @@ NOBODY = 65_534
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A store in use: fifty claims, and nobody has it open."""
+    """A store with fifty claims, not open anywhere."""
     path = tmp_path / "octostore.db"
     with octostore.connect(url(path)) as store:
         for number in range(50):
@@ -36,11 +36,11 @@ def files(folder: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in folder.iterdir()}
 
 
-# What is not ours is left as it is
+# Files that are not ours are left alone
 
 
 @pytest.mark.parametrize("size", [1, 50, 100, 512, 4_096, 100_000])
-def test_a_file_that_is_no_database(tmp_path: Path, size: int) -> None:
+def test_a_file_that_is_not_a_database(tmp_path: Path, size: int) -> None:
     path = tmp_path / "notes.txt"
     path.write_bytes(random.Random(size).randbytes(size))
     before = files(tmp_path)
@@ -87,21 +87,19 @@ def test_an_empty_file_becomes_a_store(tmp_path: Path) -> None:
 # What cannot be opened or written
 
 
-@pytest.mark.parametrize(
-    "place", ["missing/octostore.db", "missing/deeper/octostore.db", "file/octostore.db", "folder"]
-)
-def test_a_place_where_no_file_can_be(tmp_path: Path, place: str) -> None:
+@pytest.mark.parametrize("name", ["missing/octostore.db", "missing/deeper/octostore.db", "file/octostore.db", "folder"])
+def test_a_path_where_no_file_can_be(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "folder").mkdir()
-    error = fault(lambda: octostore.connect(url(tmp_path / place)))
+    error = fault(lambda: octostore.connect(url(tmp_path / name)))
     assert error.reason == "io"
-    assert str(tmp_path / place) in str(error)
+    assert str(tmp_path / name) in str(error)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["file", "folder"]
 
 
 @pytest.fixture
 def open_folder(path: Path) -> Iterator[Path]:
-    """A store that belongs to somebody else than root, in a folder not of pytest's: nobody else may enter those."""
+    """A store that does not belong to root, outside pytest's folders, which other users may not enter."""
     folder = Path(tempfile.mkdtemp(prefix="octostore-"))
     shutil.copy(path, folder / "octostore.db")
     if os.geteuid() == 0:
@@ -116,9 +114,9 @@ def open_folder(path: Path) -> Iterator[Path]:
 
 def attempts(path: Path) -> dict[str, str]:
     with Worker("unprivileged", path) as worker:
-        said = worker.rest()
+        lines = worker.rest()
         assert worker.exit_code() == 0
-    return {what: reason for line in said for what, reason in line.items() if what != "text"}
+    return {what: reason for line in lines for what, reason in line.items() if what != "text"}
 
 
 def test_a_file_that_may_only_be_read(open_folder: Path) -> None:
@@ -129,7 +127,7 @@ def test_a_file_that_may_only_be_read(open_folder: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_a_file_and_a_folder_that_may_only_be_read(open_folder: Path) -> None:
+def test_a_read_only_file_in_a_read_only_folder(open_folder: Path) -> None:
     path = open_folder / "octostore.db"
     path.chmod(0o400)
     open_folder.chmod(0o500)
@@ -138,14 +136,14 @@ def test_a_file_and_a_folder_that_may_only_be_read(open_folder: Path) -> None:
     assert files(open_folder) == before
 
 
-def test_a_file_that_may_not_be_read(open_folder: Path) -> None:
+def test_an_unreadable_file(open_folder: Path) -> None:
     path = open_folder / "octostore.db"
     path.chmod(0o000)
     assert attempts(path) == {"open": "io", "read": "io", "write": "io"}
 
 
 @pytest.mark.parametrize("mode", [0o500, 0o000], ids=["read only", "closed"])
-def test_a_folder_that_may_not_be_written(open_folder: Path, mode: int) -> None:
+def test_a_folder_without_write_permission(open_folder: Path, mode: int) -> None:
     open_folder.chmod(mode)
     assert attempts(open_folder / "new.db") == {"open": "read_only", "read": "read_only", "write": "read_only"}
     open_folder.chmod(0o700)
@@ -196,7 +194,7 @@ def test_a_write_ahead_log_that_lost_its_end_costs_only_the_end(tmp_path: Path) 
     assert lengths[-1] < len(whole)
 
 
-# What passes
+# Temporary faults
 
 
 def make_impatient(store: octostore.OctoStore, timeout_ms: int) -> None:
@@ -205,7 +203,7 @@ def make_impatient(store: octostore.OctoStore, timeout_ms: int) -> None:
     writer.setlk_timeout(timeout_ms, 0)
 
 
-def test_a_store_that_somebody_else_writes_to_for_too_long(path: Path) -> None:
+def test_another_process_writes_for_too_long(path: Path) -> None:
     with Worker("puppet", path) as stuck, octostore.connect(url(path)) as store:
         assert stuck.hear() == "ready"
         make_impatient(store, 50)
@@ -213,7 +211,7 @@ def test_a_store_that_somebody_else_writes_to_for_too_long(path: Path) -> None:
         error = fault(lambda: store.claim_job("late"))
         assert error.reason == "busy"
         assert str(path) in str(error)
-        # Reading waits for nobody.
+        # Reads do not wait.
         assert store.get_job("job-1").status == "claimed"
         with octostore.connect(url(path)) as newcomer:
             assert newcomer.get_job("job-1").status == "claimed"
@@ -222,7 +220,7 @@ def test_a_store_that_somebody_else_writes_to_for_too_long(path: Path) -> None:
     assert len(assert_sound(path)) == 51
 
 
-def test_a_store_that_somebody_else_writes_to_for_a_while_is_waited_for(path: Path) -> None:
+def test_a_call_waits_while_another_process_writes(path: Path) -> None:
     with Worker("puppet", path) as stuck, octostore.connect(url(path)) as store, ThreadPoolExecutor(1) as pool:
         assert stuck.hear() == "ready"
         stuck.ask("lock")
@@ -254,9 +252,9 @@ def test_a_file_that_may_not_grow(path: Path) -> None:
 def test_a_full_disk(tmp_path: Path) -> None:
     with Worker("full_disk", tmp_path, under=("unshare", "--mount")) as worker:
         assert worker.hear() == "mounted"
-        said = worker.rest()
+        lines = worker.rest()
         assert worker.exit_code() == 0
-    reasons = [(line["when"], line["reason"]) for line in said if "reason" in line]
+    reasons = [(line["when"], line["reason"]) for line in lines if "reason" in line]
     assert reasons == [
         ("making a store", "disk_full"),
         *[("claiming", "disk_full")] * 5,
@@ -264,7 +262,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
         ("opening it again", "disk_full"),
         ("at last", "works"),
     ]
-    (listing,) = [line["claimed"] for line in said if "claimed" in line]
+    (listing,) = [line["claimed"] for line in lines if "claimed" in line]
     assert sorted(listing) == sorted(f"before-{number}" for number in range(50))
-    (log,) = [line for line in said if "events" in line]
+    (log,) = [line for line in lines if "events" in line]
     assert log["events"] == [[seq, job_id] for seq, job_id in enumerate(log["acknowledged"], 1)]

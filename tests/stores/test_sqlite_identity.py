@@ -1,4 +1,4 @@
-"""A store is a file, not a path: nothing is taken for it that is not it, and nothing is made by looking."""
+"""A store is a file, not a path: no other file is mistaken for it, and reading creates nothing."""
 
 import shutil
 from collections.abc import Callable
@@ -28,11 +28,11 @@ def listing(path: Path) -> list[str]:
     return sorted(file.name for file in path.parent.iterdir())
 
 
-# Where there is none
+# A store that does not exist
 
 
 @pytest.mark.parametrize("name", READS)
-def test_reading_makes_no_store(path: Path, name: str) -> None:
+def test_reading_creates_no_store(path: Path, name: str) -> None:
     with octostore.connect(url(path)) as store:
         missing = fault(lambda: READS[name](store))
     assert missing.reason == "no_store"
@@ -40,7 +40,7 @@ def test_reading_makes_no_store(path: Path, name: str) -> None:
     assert listing(path) == []
 
 
-def test_that_is_every_read() -> None:
+def test_every_read_is_tested() -> None:
     calls = {name for kind in (Questions, Reader) for name in vars(kind) if not name.startswith("_")} - {
         "backup",
         "close",
@@ -49,14 +49,14 @@ def test_that_is_every_read() -> None:
     assert set(READS) - {"follow"} == calls
 
 
-def test_looking_makes_no_store_either(path: Path) -> None:
+def test_a_read_only_connection_creates_no_store(path: Path) -> None:
     with open_read_only(url(path)) as reader:
         assert fault(reader.figures).reason == "no_store"
     assert listing(path) == []
 
 
 @pytest.mark.parametrize("name", NOT_FIRST)
-def test_what_is_about_something_that_exists_makes_no_store(path: Path, name: str) -> None:
+def test_a_command_on_something_existing_creates_no_store(path: Path, name: str) -> None:
     with octostore.connect(url(path)) as store:
         assert fault(lambda: NOT_FIRST[name](store)).reason == "no_store"
     assert listing(path) == []
@@ -64,7 +64,7 @@ def test_what_is_about_something_that_exists_makes_no_store(path: Path, name: st
 
 @pytest.mark.parametrize("name", FIRST)
 @pytest.mark.parametrize("is_empty_file", [False, True])
-def test_what_can_be_the_first_of_a_store_makes_it(path: Path, name: str, is_empty_file: bool) -> None:
+def test_a_command_that_can_come_first_creates_the_store(path: Path, name: str, is_empty_file: bool) -> None:
     if is_empty_file:
         path.touch()
     with octostore.connect(url(path)) as store:
@@ -73,14 +73,14 @@ def test_what_can_be_the_first_of_a_store_makes_it(path: Path, name: str, is_emp
     assert listing(path) == ["octostore.db"]
 
 
-def test_a_reader_finds_the_store_that_somebody_made_in_the_meantime(path: Path) -> None:
+def test_a_reader_finds_the_store_that_another_process_created(path: Path) -> None:
     with octostore.connect(url(path)) as reader, octostore.connect(url(path)) as writer:
         assert fault(reader.figures).reason == "no_store"
         writer.claim_job("job")
         assert reader.get_job("job").status == "claimed"
 
 
-# Which one it is
+# The id of a store
 
 
 def test_a_store_keeps_its_id_and_no_two_have_the_same(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_store_keeps_its_id_and_no_two_have_the_same(tmp_path: Path) -> None:
     assert all(len(one) == 32 and one == other for one, other in ids)
 
 
-# What was moved
+# Files that were moved
 
 
 def make_store(path: Path) -> str:
@@ -102,7 +102,7 @@ def make_store(path: Path) -> str:
         return store.figures().store_id
 
 
-def test_a_log_without_its_database_is_not_taken_for_nothing(path: Path, tmp_path: Path) -> None:
+def test_a_log_without_its_database_is_not_a_missing_store(path: Path, tmp_path: Path) -> None:
     claim_and_die(path, "1", "2", "3")
     path.rename(tmp_path / "elsewhere.db")
     before = listing(path)
@@ -114,7 +114,7 @@ def test_a_log_without_its_database_is_not_taken_for_nothing(path: Path, tmp_pat
 
 
 @pytest.mark.parametrize("claims", [1, 1_000])
-def test_a_database_without_its_log_is_not_taken_for_the_store(path: Path, tmp_path: Path, claims: int) -> None:
+def test_a_database_without_its_log_is_not_the_store(path: Path, tmp_path: Path, claims: int) -> None:
     claim_and_die(path, *map(str, range(claims)))
     alone = tmp_path / "alone" / "octostore.db"
     alone.parent.mkdir()
@@ -123,13 +123,13 @@ def test_a_database_without_its_log_is_not_taken_for_the_store(path: Path, tmp_p
     assert error.reason == "moved"
     assert "-wal" in str(error)
     assert listing(alone) == ["octostore.db"]
-    # With its log it is whole.
+    # With its log it is complete.
     shutil.copy(f"{path}-wal", f"{alone}-wal")
     with octostore.connect(url(alone)) as store:
         assert len(store.list_claimed_jobs()) == claims
 
 
-def test_a_store_that_was_closed_may_go_anywhere_alone(path: Path, tmp_path: Path) -> None:
+def test_a_closed_store_can_be_moved_without_a_log(path: Path, tmp_path: Path) -> None:
     make_store(path)
     assert listing(path) == ["octostore.db"]
     path.rename(tmp_path / "elsewhere.db")
@@ -137,7 +137,7 @@ def test_a_store_that_was_closed_may_go_anywhere_alone(path: Path, tmp_path: Pat
         assert store.get_job("old").status == "claimed"
 
 
-def test_looking_at_a_killed_store_leaves_its_log_to_those_who_write(path: Path) -> None:
+def test_reading_a_killed_store_leaves_its_log_for_writers(path: Path) -> None:
     claim_and_die(path, "1", "2", "3")
     for _ in range(2):
         with open_read_only(url(path)) as reader:
@@ -148,15 +148,15 @@ def test_looking_at_a_killed_store_leaves_its_log_to_those_who_write(path: Path)
     assert len(assert_sound(path)) == 4
 
 
-def test_who_comes_second_in_making_a_store_leaves_the_log_of_the_first(path: Path) -> None:
+def test_a_second_creator_of_a_store_leaves_the_log_of_the_first(path: Path) -> None:
     claim_and_die(path, "1")
-    make(str(path))  # as one that found no store a moment ago
+    make(str(path))  # like a process that found no store a moment ago
     with octostore.connect(url(path)) as store:
         assert len(store.list_claimed_jobs()) == 1
 
 
-def test_one_of_two_processes_that_closes_it_leaves_nothing_to_be_lost(path: Path, tmp_path: Path) -> None:
-    """What the other writes after that is in the log alone again, and the database says so."""
+def test_a_process_that_closes_a_shared_store_hides_no_later_writes(path: Path, tmp_path: Path) -> None:
+    """The other process's later writes are only in the log again, and the database says so."""
     with Worker("puppet", path) as worker:
         assert worker.hear() == "ready"
         worker.ask("claim_job", job_id="job-1")
@@ -200,7 +200,7 @@ def test_a_running_process_notices_that_its_file_is_gone(
 
 
 def test_nothing_is_acknowledged_that_was_committed_into_a_file_that_is_gone(path: Path, tmp_path: Path) -> None:
-    """It was moved between the first look at it and the commit."""
+    """The file was moved between the first check and the commit."""
     make_store(path)
     backend = SqliteBackend(path)
     with pytest.raises(octostore.Unreachable) as raised, backend.writing(Needs()):
@@ -209,8 +209,8 @@ def test_nothing_is_acknowledged_that_was_committed_into_a_file_that_is_gone(pat
     backend.close()
 
 
-def test_another_store_that_was_copied_into_its_file_is_not_taken_for_it(path: Path, tmp_path: Path) -> None:
-    """It is the same file to the system; only its id is another."""
+def test_another_store_copied_into_the_file_is_not_mistaken_for_it(path: Path, tmp_path: Path) -> None:
+    """The operating system sees the same file; only the store's id differs."""
     make_store(path)
     other = make_store(tmp_path / "other.db")
     with octostore.connect(url(path)) as store:
@@ -232,8 +232,8 @@ def test_a_file_that_is_put_back_is_used_again(path: Path, tmp_path: Path) -> No
     assert len(assert_sound(path)) == 2
 
 
-def test_whoever_lost_its_file_takes_nothing_from_the_one_in_its_place(path: Path) -> None:
-    """SQLite deletes the log of the database that it closes last, by name."""
+def test_a_store_whose_file_was_replaced_does_not_harm_the_new_one(path: Path) -> None:
+    """The last close of a database makes SQLite delete its log, by name."""
     store = octostore.connect(url(path))
     store.claim_job("old")
     for file in path.parent.iterdir():
@@ -243,7 +243,7 @@ def test_whoever_lost_its_file_takes_nothing_from_the_one_in_its_place(path: Pat
     assert len(assert_sound(path)) == 3
 
 
-def test_a_database_that_is_empty_is_not_made_a_store(path: Path) -> None:
+def test_an_empty_database_is_not_turned_into_a_store(path: Path) -> None:
     connection = apsw.Connection(str(path))
     connection.execute("CREATE TABLE t (x); DROP TABLE t")
     connection.close()

@@ -1,4 +1,4 @@
-"""The file itself: how it comes to be, and what it refuses whoever writes to it."""
+"""The file itself: how it is created, and what it refuses from any writer."""
 
 import stat
 import subprocess
@@ -30,12 +30,12 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "octostore.db"
 
 
-# The log is append-only, for everybody
+# The log is append-only for everyone
 
 
 @pytest.fixture
 def raw(path: Path) -> Iterator[apsw.Connection]:
-    """What anybody with a copy of SQLite can do to a store: here, one with three events, two of them with documents."""
+    """A plain SQLite connection to a store with three events, two of them with documents."""
     with octostore.connect(f"sqlite:///{path}") as store:
         store.enqueue("task", {"number": 1}, job_id="job")
         reply = store.claim_job("job")
@@ -76,7 +76,7 @@ FORBIDDEN = [
 
 
 @pytest.mark.parametrize("statement", FORBIDDEN)
-def test_the_log_refuses_every_change_of_what_was_written(raw: apsw.Connection, statement: str) -> None:
+def test_the_log_refuses_every_change_to_existing_events(raw: apsw.Connection, statement: str) -> None:
     before = everything(raw)
     assert len(before) == 5
     with pytest.raises(apsw.ConstraintError, match="append-only"):
@@ -84,7 +84,7 @@ def test_the_log_refuses_every_change_of_what_was_written(raw: apsw.Connection, 
     assert everything(raw) == before
 
 
-def test_the_log_takes_what_comes_next(raw: apsw.Connection) -> None:
+def test_the_log_accepts_new_events(raw: apsw.Connection) -> None:
     raw.execute(f"INSERT INTO events {EVENT} (4, 0, 'claimed', 'somebody', x'00')")
     raw.execute("INSERT INTO documents (seq, body) VALUES (4, x'00')")
     assert len(everything(raw)) == 7
@@ -104,11 +104,11 @@ def test_rows_that_contradict_themselves_are_refused(raw: apsw.Connection, state
         raw.execute(statement)
 
 
-# How the file comes to be
+# How the file is created
 
 
 @pytest.mark.parametrize("mask", ["000", "022", "077"])
-def test_nobody_else_may_read_the_file(path: Path, mask: str) -> None:
+def test_no_other_user_may_read_the_file(path: Path, mask: str) -> None:
     with Worker("puppet", path, under=("sh", "-c", f'umask {mask}; exec "$@"', "sh")) as worker:
         assert worker.hear() == "ready"
         worker.ask("claim_job", job_id="job")
@@ -126,13 +126,13 @@ make(sys.argv[1])
 """
 
 
-def test_nobody_else_may_read_the_file_from_its_first_moment_on(path: Path) -> None:
-    """Whoever opens it then could read it for ever."""
+def test_no_other_user_may_read_the_file_from_its_first_moment(path: Path) -> None:
+    """A user who opened it then could read it for ever."""
     made = subprocess.run([sys.executable, "-c", WATCHED, path], check=True, capture_output=True, text=True)
     assert made.stdout == "100600\n"
 
 
-def test_a_new_file_says_whose_it_is_and_how_it_is_kept(path: Path) -> None:
+def test_a_new_file_has_its_application_id_and_settings(path: Path) -> None:
     make(str(path))
     backend = SqliteBackend(path)
     writer = writer_of(backend)
@@ -144,14 +144,14 @@ def test_a_new_file_says_whose_it_is_and_how_it_is_kept(path: Path) -> None:
 
 
 def schema_version(path: Path) -> int:
-    """SQLite counts every change of the schema."""
+    """SQLite's count of schema changes."""
     connection = apsw.Connection(str(path))
     version: int = connection.pragma("schema_version")
     connection.close()
     return version
 
 
-def test_eight_processes_open_a_new_file_at_once_and_one_of_them_makes_it(tmp_path: Path, path: Path) -> None:
+def test_of_eight_processes_that_open_a_new_file_one_creates_it(tmp_path: Path, path: Path) -> None:
     alone = tmp_path / "alone.db"
     make(str(alone))
     with ExitStack() as stack:
@@ -160,8 +160,8 @@ def test_eight_processes_open_a_new_file_at_once_and_one_of_them_makes_it(tmp_pa
             assert "before" in opener.hear()
         for opener in openers:
             opener.tell("go")
-        answers = [opener.hear() for opener in openers]
-    assert [answer.get("fault") for answer in answers] == [None] * OPENERS
+        replies = [opener.hear() for opener in openers]
+    assert [reply.get("fault") for reply in replies] == [None] * OPENERS
     assert schema_version(path) == schema_version(alone)
     assert assert_sound(path) == []
 
@@ -181,17 +181,17 @@ def test_a_first_open_may_be_overtaken_by_another_at_any_point(tmp_path: Path) -
             with octostore.connect(f"sqlite:///{path}") as quick:
                 assert quick.claim_job("job").status == "claimed"
                 slow.tell("go")
-                answer = slow.hear()
+                reply = slow.hear()
                 assert quick.claim_job("other").status == "claimed"
-        if "opened" not in answer:
-            faults[before] = answer["fault"]
+        if "opened" not in reply:
+            faults[before] = reply["fault"]
         assert schema_version(path) == schema_version(tmp_path / "alone.db")
         assert len(assert_sound(path)) == 2
     assert faults == {}
 
 
 @pytest.mark.parametrize("lock", ["BEGIN; SELECT count(*) FROM sqlite_schema", "BEGIN IMMEDIATE"])
-def test_a_first_open_waits_for_whoever_is_at_the_new_file(path: Path, lock: str) -> None:
+def test_a_first_open_waits_for_another_process_at_the_new_file(path: Path, lock: str) -> None:
     path.touch()
     other = apsw.Connection(str(path))
     with Worker("opener", path, 0) as opener:
@@ -205,7 +205,7 @@ def test_a_first_open_waits_for_whoever_is_at_the_new_file(path: Path, lock: str
         assert "opened" in opener.hear()
 
 
-def test_an_open_that_was_killed_at_any_point_is_made_good_by_the_next(tmp_path: Path) -> None:
+def test_an_open_that_was_killed_at_any_point_is_completed_by_the_next(tmp_path: Path) -> None:
     alone = tmp_path / "alone.db"
     with Worker("opener", alone, NOWHERE) as opener:
         statements = opener.hear()["opened"]
@@ -220,12 +220,12 @@ def test_an_open_that_was_killed_at_any_point_is_made_good_by_the_next(tmp_path:
         assert len(assert_sound(path)) == 1
 
 
-# How an older file is brought up to date
+# How an older file is migrated
 
 
 @pytest.fixture
 def old(path: Path) -> Path:
-    """A file that the first version of the schema left: one job is claimed, one is free."""
+    """A file with the first version of the schema: one job is claimed, one is free."""
     connection = apsw.Connection(str(path))
     connection.pragma("journal_mode", "wal")
     connection.execute(migrations()[0])
@@ -282,7 +282,7 @@ def test_jobs_of_an_older_file_look_as_they_did(migrated: World) -> None:
     assert len(migrated.ask(GetStoreKey()).key) == 32
 
 
-def test_a_claim_of_an_older_file_goes_on(old: Path, migrated: World) -> None:
+def test_a_claim_of_an_older_file_stays_valid(old: Path, migrated: World) -> None:
     assert migrated.do(ClaimJob(job_id="held", owner="bob")).status == "held"
     replayed = migrated.do(ClaimJob(job_id="held", owner="ann", request_id="r"))
     assert (replayed.lease_id, replayed.checkpoint) == ("lease-1", {"step": 3})
@@ -301,7 +301,7 @@ def test_a_claim_of_an_older_file_expires(old: Path, migrated: World) -> None:
     assert [entry.type for entry in assert_sound(old)][4:] == ["expired", "claimed"]
 
 
-def test_a_claim_of_an_older_file_is_no_lock_and_counts_as_a_claim(migrated: World) -> None:
+def test_a_claim_of_an_older_file_counts_as_a_claim_and_not_as_a_lock(migrated: World) -> None:
     assert migrated.do(AcquireLock(job_id="held", owner="ann")).status == "held"
     with pytest.raises(LimitExceeded):
         migrated.do(ClaimJob(job_id="free", owner="ann", max_claims=1))

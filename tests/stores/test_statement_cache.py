@@ -19,7 +19,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 NUMBERS = count()
-"""Nothing has a name that was there before."""
+"""Every name is new."""
 
 
 def locks_come_and_go(world: World, size: int) -> None:

@@ -1,7 +1,7 @@
-"""Two promises about time, in random histories: a lease is never ended early, and time never runs backwards.
+"""Two promises about time, in random histories: no lease ends early, and time never runs backwards.
 
-Owners heartbeat or do not, clocks are set, machines are started again, processes come and go, anybody sweeps. The
-truth is the time that really passes, which only the test knows.
+Owners heartbeat or stop, clocks are set, machines and processes restart, any process sweeps. Only the test knows how
+much time really passes.
 """
 
 import shutil
@@ -47,23 +47,23 @@ WHOLE_LOG = ListEvents(limit=1_000)
 
 
 class Histories(RuleBasedStateMachine):
-    """On the store in memory, which two use at once."""
+    """On the memory store, which two processes share."""
 
     def __init__(self) -> None:
         super().__init__()
         self.true_ms = 0
-        """What has really passed."""
+        """The time that really passed."""
         self.wall_ms = START_MS
         self.counted_ms = 5_000
         self.boot = 1
         self.sources = repeatable_sources()
         self.leases: dict[str, str] = {}
         self.sure_until: dict[str, int] = {}
-        """Job -> until when its owner was told that it has it, in true time."""
+        """Job -> when its owner's lease expires according to the replies, in true time."""
         self.bound: set[str] = set()
         self.session_sure_until = 0
         self.written_at = 0
-        """The latest moment that the store has told of something that it has written."""
+        """The latest moment of a write that the store has reported."""
         self.processes: list[Backend] = []
 
     @initialize()
@@ -82,10 +82,10 @@ class Histories(RuleBasedStateMachine):
         for entry in committed.entries:
             assert entry.at >= self.written_at, "time runs backwards"
             self.written_at = entry.at
-        (answer,) = committed.answers
-        return answer
+        (reply,) = committed.answers
+        return reply
 
-    def tells(self, moment: datetime | int | None) -> None:
+    def check_moment(self, moment: datetime | int | None) -> None:
         """A moment at which something was just written."""
         assert moment is not None
         at = moment if isinstance(moment, int) else to_moment("at", moment)
@@ -103,7 +103,7 @@ class Histories(RuleBasedStateMachine):
             return
         if reply.status == "claimed":
             assert self.end_of(job_id) <= self.true_ms, "it was ended early"
-            self.tells(reply.claimed_at)
+            self.check_moment(reply.claimed_at)
             self.leases[job_id] = reply.lease_id
             (self.bound.add if is_bound else self.bound.discard)(job_id)
             self.sure_until[job_id] = self.true_ms + reply.remaining_ms
@@ -115,9 +115,9 @@ class Histories(RuleBasedStateMachine):
             if isinstance(reply, OctoStoreError):
                 assert self.end_of(job_id) <= self.true_ms, "it was ended early"
                 return
-            self.tells(to_moment("expires_at", reply.expires_at) - reply.remaining_ms)
+            self.check_moment(to_moment("expires_at", reply.expires_at) - reply.remaining_ms)
             until = self.true_ms + reply.remaining_ms
-            # With its session it lasts at least as long as before; on its own, as long as it was told last.
+            # Bound to a session, it lasts at least as long as before; otherwise as long as the last reply said.
             self.sure_until[job_id] = max(until, self.sure_until[job_id]) if job_id in self.bound else until
 
     @rule(process=PROCESSES, job_id=JOBS)
@@ -127,7 +127,7 @@ class Histories(RuleBasedStateMachine):
             if isinstance(reply, OctoStoreError):
                 assert self.end_of(job_id) <= self.true_ms, "it was ended early"
                 return
-            self.tells(reply.saved_at)
+            self.check_moment(reply.saved_at)
 
     @rule(process=PROCESSES, ttl=TTLS)
     def a_session_is_opened(self, process: int, ttl: float) -> None:
@@ -135,7 +135,7 @@ class Histories(RuleBasedStateMachine):
         if isinstance(reply, OctoStoreError):
             return
         assert self.session_sure_until <= self.true_ms, "it was ended early"
-        self.tells(to_moment("expires_at", reply.expires_at) - reply.remaining_ms)
+        self.check_moment(to_moment("expires_at", reply.expires_at) - reply.remaining_ms)
         self.session_sure_until = self.true_ms + reply.remaining_ms
 
     @rule(process=PROCESSES)
@@ -144,13 +144,13 @@ class Histories(RuleBasedStateMachine):
         if isinstance(reply, OctoStoreError):
             assert self.session_sure_until <= self.true_ms, "it was ended early"
             return
-        self.tells(to_moment("expires_at", reply.expires_at) - reply.remaining_ms)
+        self.check_moment(to_moment("expires_at", reply.expires_at) - reply.remaining_ms)
         self.session_sure_until = self.true_ms + reply.remaining_ms
         for job_id in self.bound:
             if self.end_of(job_id) > self.true_ms:
                 self.sure_until[job_id] = self.session_sure_until
 
-    # Chance alone seldom leads a lease to the moment before its end.
+    # Random steps rarely lead a lease to the moment before it expires.
 
     @rule(
         process=PROCESSES,
@@ -194,9 +194,9 @@ class Histories(RuleBasedStateMachine):
         if how == "back":
             self.the_clock_is_set_back(20_000)
         elif how == "start":
-            self.a_process_is_started_again(process)
+            self.a_process_restarts(process)
         elif how == "boot":
-            self.the_machine_is_started_again(20_000)
+            self.the_machine_restarts(20_000)
         else:
             self.somebody_sweeps(process)
 
@@ -210,7 +210,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(process=PROCESSES)
     def somebody_probes(self, process: int) -> None:
-        self.tells(self.do(process, Probe()).at)
+        self.check_moment(self.do(process, Probe()).at)
 
     @rule(ms=st.sampled_from([1, 300, 999, 1_000, 4_000, 10_000, 31_000]))
     def time_passes(self, ms: int) -> None:
@@ -224,22 +224,22 @@ class Histories(RuleBasedStateMachine):
 
     @rule(ms=st.sampled_from([1_000, 20_000]))
     def the_clock_is_set_forward(self, ms: int) -> None:
-        """By so much leases may end early, and by no more."""
+        """Leases may end early by this much, and no more."""
         self.wall_ms += ms
         self.sure_until = {job_id: until - ms for job_id, until in self.sure_until.items()}
         self.session_sure_until -= ms
 
     @rule(back_ms=st.sampled_from([0, 0, 20_000]))
-    def the_machine_is_started_again(self, back_ms: int) -> None:
+    def the_machine_restarts(self, back_ms: int) -> None:
         self.counted_ms = 0
         self.boot += 1
         self.wall_ms -= back_ms
         for process in range(len(self.processes)):
-            self.a_process_is_started_again(process)
+            self.a_process_restarts(process)
 
     @rule(process=PROCESSES)
-    def a_process_is_started_again(self, process: int) -> None:
-        """What is in memory is gone then."""
+    def a_process_restarts(self, process: int) -> None:
+        """The memory store does not survive a restart, so nothing happens here."""
 
     # What always holds
 
@@ -259,7 +259,7 @@ class Histories(RuleBasedStateMachine):
                 assert job_id in {job.job_id for job in listed}
 
     @invariant()
-    def nobody_is_told_an_earlier_moment_than_what_was_written(self) -> None:
+    def no_read_reports_an_earlier_moment_than_the_last_write(self) -> None:
         for process in self.processes:
             figures = ask(process, GetFigures(), self.clock(), self.sources.retry)
             assert to_moment("at", figures.at) >= self.written_at, "time runs backwards"
@@ -279,7 +279,7 @@ class Histories(RuleBasedStateMachine):
 
 
 class SqliteHistories(Histories):
-    """Two processes share a file; each may be started again by itself."""
+    """Two processes share a file; each can restart on its own."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -295,7 +295,7 @@ class SqliteHistories(Histories):
         return backend
 
     @rule(process=PROCESSES)
-    def a_process_is_started_again(self, process: int) -> None:
+    def a_process_restarts(self, process: int) -> None:
         self.processes[process].close()
         self.processes[process] = self.open_one()
 
@@ -305,7 +305,7 @@ class SqliteHistories(Histories):
 
 
 class PostgresHistories(SqliteHistories):
-    """The time is the database's, whose machine's clock may be set like any other."""
+    """The database's clock counts, and it can be set like any other."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -324,7 +324,7 @@ class PostgresHistories(SqliteHistories):
 
 @pytest.mark.parametrize("histories", [Histories, SqliteHistories, PostgresHistories])
 def test_leases_last_and_time_goes_on_through_everything(histories: type[Histories]) -> None:
-    """One history that has it all, for what chance leaves out."""
+    """One history with every combination, for those that random histories miss."""
     history = histories()
     history.begins()
     try:
@@ -340,7 +340,7 @@ def test_leases_last_and_time_goes_on_through_everything(histories: type[Histori
                     disturbances=disturbances,
                 )
                 history.somebody_probes(number % 2)
-                history.nobody_is_told_an_earlier_moment_than_what_was_written()
+                history.no_read_reports_an_earlier_moment_than_the_last_write()
                 history.the_moments_of_the_log_never_fall()
     finally:
         history.teardown()
@@ -363,7 +363,7 @@ TestPostgresTime = run(PostgresHistories, 6, steps=20)
 
 
 class LongHistories(SqliteHistories):
-    """The same, for as long as `make faults` has time."""
+    """The same, with more examples, for `make faults`."""
 
 
 TestLongTime = pytest.mark.timeout(1_800)(pytest.mark.slow(run(LongHistories, 300)))

@@ -1,4 +1,4 @@
-"""A claim that will end earlier than was told: whoever waits for it in the same process hears of that."""
+"""A heartbeat that shortens a claim wakes the callers in the same process that wait for the job."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -49,12 +49,12 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) ->
 
 
 def do(store: LocalStore, command: AnyCommand) -> Any:
-    (answer,) = store.submit([command]).result(30)
-    return answer
+    (reply,) = store.submit([command]).result(30)
+    return reply
 
 
 def rings(store: LocalStore, topic: Topic, command: AnyCommand) -> bool:
-    """Whether the commit of `command` itself rings: by the time it is answered, and by the thread that wrote it."""
+    """Whether the commit of `command` itself rings: before its reply, and from the writer's thread."""
     rung_by: list[str] = []
     with store.listening([topic], lambda: rung_by.append(threading.current_thread().name)):
         do(store, command)
@@ -62,15 +62,15 @@ def rings(store: LocalStore, topic: Topic, command: AnyCommand) -> bool:
 
 
 @pytest.mark.parametrize("ttl", [1, LONG - 1])
-def test_a_heartbeat_that_makes_a_claim_shorter_rings(store: LocalStore, ttl: float) -> None:
+def test_a_heartbeat_that_shortens_a_claim_rings(store: LocalStore, ttl: float) -> None:
     lease_id = do(store, ClaimJob(job_id="job", owner="ann", ttl=LONG)).lease_id
     heartbeat = HeartbeatJob(job_id="job", lease_id=lease_id, ttl=ttl)
     assert rings(store, ("job", "job"), heartbeat)
-    assert not rings(store, ("job", "job"), heartbeat), "the second time it is no news"
+    assert not rings(store, ("job", "job"), heartbeat), "the second one changes nothing"
     assert not rings(store, ("job", "other"), HeartbeatJob(job_id="job", lease_id=lease_id, ttl=1))
 
 
-def test_every_renewal_rings_for_those_who_watch_the_claim(store: LocalStore) -> None:
+def test_every_renewal_rings_for_watchers_of_the_claim(store: LocalStore) -> None:
     claim = do(store, ClaimJob(job_id="job", owner="ann"))
     lock = AcquireLock(job_id="lock", owner="ann")
     do(store, lock)
@@ -80,7 +80,7 @@ def test_every_renewal_rings_for_those_who_watch_the_claim(store: LocalStore) ->
     assert not rings(store, ("renewal", "job"), lock)
 
 
-def test_what_makes_no_claim_shorter_does_not_ring(store: LocalStore, clock: ManualClock) -> None:
+def test_a_command_that_shortens_no_claim_does_not_ring(store: LocalStore, clock: ManualClock) -> None:
     lease_id = do(store, ClaimJob(job_id="job", owner="ann", ttl=60)).lease_id
     session = do(store, OpenSession(session_id="s", agent="ann", ttl=30))
     bound = do(store, ClaimJob(job_id="bound", owner="ann", session_id="s")).lease_id
@@ -104,8 +104,8 @@ def test_acquiring_a_lock_again_for_a_shorter_time_rings(store: LocalStore) -> N
     assert rings(store, ("job", "lock"), AcquireLock(job_id="lock", owner="ann", ttl=30))
 
 
-def waiter_is_served(store: LocalStore, clock: ManualClock, waiting: AnyCommand, shorter: Callable[[], Any]) -> Any:
-    """The reply to `waiting`, which waits far longer than this test, while only `shorter` and the time happen."""
+def reply_to_waiter(store: LocalStore, clock: ManualClock, waiting: AnyCommand, shorter: Callable[[], Any]) -> Any:
+    """The reply to `waiting`, which may wait far longer than this test, after `shorter` ran and one second passed."""
     port = EmbeddedPort(store)
     pool = ThreadPoolExecutor(1)
     try:
@@ -115,26 +115,26 @@ def waiter_is_served(store: LocalStore, clock: ManualClock, waiting: AnyCommand,
         clock.advance(1)
         return reply.result(30)
     finally:
-        store.close()  # wakes it if nothing else did
+        store.close()  # wakes the waiter if nothing else did
         pool.shutdown()
 
 
-def test_who_waits_for_the_job_gets_it_at_the_new_expiry(store: LocalStore, clock: ManualClock) -> None:
+def test_a_waiter_for_the_job_gets_it_at_the_new_expiry(store: LocalStore, clock: ManualClock) -> None:
     lease_id = do(store, ClaimJob(job_id="job", owner="ann", ttl=LONG)).lease_id
     heartbeat = HeartbeatJob(job_id="job", lease_id=lease_id, ttl=1)
     waiting = ClaimJob(job_id="job", owner="bob")
-    reply = waiter_is_served(store, clock, waiting, lambda: do(store, heartbeat))
+    reply = reply_to_waiter(store, clock, waiting, lambda: do(store, heartbeat))
     assert (reply.status, reply.owner) == ("claimed", "bob")
 
 
-def test_who_waits_for_the_next_job_of_a_queue_gets_it_at_the_new_expiry(
+def test_a_waiter_for_the_next_job_of_a_queue_gets_it_at_the_new_expiry(
     store: LocalStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # So long that only the heartbeat can have been what woke it.
+    # Long enough that only the heartbeat can wake it.
     monkeypatch.setattr("octostore.core.decide.claim.LOOK_AGAIN_MS", LONG * 1_000)
     do(store, Enqueue(job_id="task", kind="build", queue="ci"))
     lease_id = do(store, ClaimNext(owner="ann", queue="ci", ttl=LONG)).lease_id
     heartbeat = HeartbeatJob(job_id="task", lease_id=lease_id, ttl=1)
     waiting = ClaimNext(owner="bob", queue="ci")
-    reply = waiter_is_served(store, clock, waiting, lambda: do(store, heartbeat))
+    reply = reply_to_waiter(store, clock, waiting, lambda: do(store, heartbeat))
     assert (reply.status, reply.job_id, reply.owner) == ("claimed", "task", "bob")

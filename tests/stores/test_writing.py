@@ -1,4 +1,4 @@
-"""The writer's line: nobody overtakes, batches have a size, and a failing store is nobody's shared error."""
+"""The writer's line: first come, first served; batches are limited; every caller gets its own error."""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +23,7 @@ COMMIT_SECONDS = 0.003
 
 
 class FailingStore:
-    """Notes what is run, and fails as it is told to."""
+    """Records the commands it runs, and raises `faults` first."""
 
     def __init__(self) -> None:
         self.done: list[str] = []
@@ -55,20 +55,20 @@ def writer(failing: FailingStore) -> Iterator[Writer]:
 
 
 def submit(writer: Writer, number: int, first: int = 0) -> list[list[ReplyOrError] | Exception]:
-    told: list[list[ReplyOrError] | Exception] = []
+    outcomes: list[list[ReplyOrError] | Exception] = []
     for n in range(first, first + number):
-        writer.submit([ClaimJob(job_id=f"job-{n}", owner="ann")], told.append)
-    return told
+        writer.submit([ClaimJob(job_id=f"job-{n}", owner="ann")], outcomes.append)
+    return outcomes
 
 
-def test_nobody_overtakes_those_who_are_tried_again(failing: FailingStore, writer: Writer) -> None:
+def test_nobody_overtakes_commands_that_are_retried(failing: FailingStore, writer: Writer) -> None:
     away = Unreachable("it is away", reason="network")
     failing.faults = [TryAgain(away), TryAgain(away)]
-    told = submit(writer, 2 * MAX_BATCH + 3)
+    outcomes = submit(writer, 2 * MAX_BATCH + 3)
     failing.is_open.set()
-    until(lambda: len(told) == 2 * MAX_BATCH + 3)
+    until(lambda: len(outcomes) == 2 * MAX_BATCH + 3)
     assert failing.done == [f"job-{n}" for n in range(2 * MAX_BATCH + 3)]
-    assert told == [[name] for name in failing.done], "each got its own answer"
+    assert outcomes == [[name] for name in failing.done], "each got its own reply"
 
 
 def test_a_start_that_was_interrupted_leaves_one_writer(
@@ -80,15 +80,15 @@ def test_a_start_that_was_interrupted_leaves_one_writer(
         if thread.name == "octostore-writer" and not started:
             started.append(threading.Thread(target=writer._work, daemon=True))
             start(started[0])
-            raise KeyboardInterrupt  # while it waits for a thread that does not run yet
+            raise KeyboardInterrupt  # as if during the wait for the new thread to run
         start(thread)
 
     monkeypatch.setattr(threading.Thread, "start", start)
     failing.is_open.set()
     with pytest.raises(KeyboardInterrupt):
         submit(writer, 1)
-    told = submit(writer, 3)
-    until(lambda: len(told) == 3)
+    outcomes = submit(writer, 3)
+    until(lambda: len(outcomes) == 3)
     closing = threading.Thread(target=writer.close, daemon=True)
     closing.start()
     for thread in (closing, *started):
@@ -96,15 +96,15 @@ def test_a_start_that_was_interrupted_leaves_one_writer(
         assert not thread.is_alive()
 
 
-def test_a_batch_has_a_size(failing: FailingStore, writer: Writer) -> None:
-    told = submit(writer, 3 * MAX_BATCH)
+def test_the_size_of_a_batch_is_limited(failing: FailingStore, writer: Writer) -> None:
+    outcomes = submit(writer, 3 * MAX_BATCH)
     failing.is_open.set()
-    until(lambda: len(told) == 3 * MAX_BATCH)
+    until(lambda: len(outcomes) == 3 * MAX_BATCH)
     assert max(failing.sizes) <= MAX_BATCH
-    assert len(failing.sizes) <= 5, "and is not wasted"
+    assert len(failing.sizes) <= 5, "batches are filled"
 
 
-def test_all_of_a_batch_that_fails_are_told(failing: FailingStore, writer: Writer) -> None:
+def test_every_caller_of_a_failing_batch_gets_the_error(failing: FailingStore, writer: Writer) -> None:
     first = submit(writer, 1)
     failing.is_open.set()
     until(lambda: len(first) == 1)
@@ -116,10 +116,10 @@ def test_all_of_a_batch_that_fails_are_told(failing: FailingStore, writer: Write
     until(lambda: len(blocked) + len(together) == 4)
     errors = [*blocked, *together]
     assert [getattr(error, "reason", None) for error in errors] == ["io"] * 4
-    assert len({id(error) for error in errors}) == 4, "each raises, and so changes, one of its own"
+    assert len({id(error) for error in errors}) == 4, "each caller raises, and so changes, its own error"
 
 
-# The connections of a file
+# Connections to a file
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ def test_only_a_few_connections_are_kept_for_later(backend: SqliteBackend) -> No
     backend.close()
 
 
-def test_a_closed_file_is_not_read_and_what_was_being_read_is_let_go_of(backend: SqliteBackend) -> None:
+def test_a_closed_file_is_not_read_and_its_readers_are_closed(backend: SqliteBackend) -> None:
     (connection,) = backend._readers.idle
     with backend.reading() as reading:
         reading.counters()
@@ -153,7 +153,7 @@ def test_a_closed_file_is_not_read_and_what_was_being_read_is_let_go_of(backend:
 
 
 class Moments:
-    """The clock of `Pace`, in the test's hands."""
+    """The clock of `Pace`, set by the test."""
 
     now = 100.0
 
@@ -180,42 +180,42 @@ def hasty(failing: FailingStore) -> Iterator[Writer]:
 CLAIM = [ClaimJob(job_id="here", owner="ann")]
 
 
-def test_what_takes_a_moment_runs_where_it_is_asked_for(failing: FailingStore, hasty: Writer) -> None:
+def test_a_quick_command_runs_in_the_callers_thread(failing: FailingStore, hasty: Writer) -> None:
     assert hasty.run_here(CLAIM) == ["here"]
     assert hasty._thread is None
     assert failing.sizes == [1]
 
 
-def test_a_place_that_is_far_away_is_for_the_thread(failing: FailingStore, writer: Writer) -> None:
+def test_commands_for_a_remote_store_go_to_the_thread(failing: FailingStore, writer: Writer) -> None:
     assert writer.run_here(CLAIM) is None
     assert failing.sizes == []
 
 
 def test_nobody_is_overtaken(failing: FailingStore, hasty: Writer) -> None:
     failing.is_open.clear()
-    told = submit(hasty, 1)
+    outcomes = submit(hasty, 1)
     assert hasty.run_here(CLAIM) is None
     failing.is_open.set()
-    until(lambda: len(told) == 1)
+    until(lambda: len(outcomes) == 1)
     assert hasty.run_here(CLAIM) == ["here"]
 
 
-def test_two_threads_are_never_in_it_at_once(failing: FailingStore, hasty: Writer) -> None:
+def test_two_threads_never_write_at_once(failing: FailingStore, hasty: Writer) -> None:
     failing.is_open.clear()
     here: list[object] = []
     thread = threading.Thread(target=lambda: here.append(hasty.run_here(CLAIM)))
     thread.start()
     until(hasty._turn.locked)
-    told = submit(hasty, 1)
+    outcomes = submit(hasty, 1)
     assert hasty.run_here(CLAIM) is None
     failing.is_open.set()
     thread.join()
-    until(lambda: len(told) == 1)
+    until(lambda: len(outcomes) == 1)
     assert failing.done == ["here", "job-0"]
     assert here == [["here"]]
 
 
-def test_after_a_slow_one_the_thread_does_it_for_a_while(moments: Moments, hasty: Writer) -> None:
+def test_after_a_slow_command_the_thread_runs_them_for_a_while(moments: Moments, hasty: Writer) -> None:
     hasty._pace.note(pace.MOMENT_SECONDS + 1)
     assert hasty.run_here(CLAIM) is None
     moments.now += pace.CALM - 0.1
@@ -226,8 +226,8 @@ def test_after_a_slow_one_the_thread_does_it_for_a_while(moments: Moments, hasty
     assert hasty.run_here(CLAIM) == ["here"], "that is quick enough"
 
 
-def test_slow_ones_in_the_thread_do_not_add_up(moments: Moments, hasty: Writer) -> None:
-    for _ in range(1_000):  # as under load, when each is of hundreds of commands
+def test_slow_batches_in_the_thread_do_not_add_up(moments: Moments, hasty: Writer) -> None:
+    for _ in range(1_000):  # as under load, when a batch has hundreds of commands
         hasty._pace.note(pace.MOMENT_SECONDS + 0.01)
         moments.now += 0.01
     assert hasty.run_here(CLAIM) is None
@@ -235,23 +235,23 @@ def test_slow_ones_in_the_thread_do_not_add_up(moments: Moments, hasty: Writer) 
     assert hasty.run_here(CLAIM) == ["here"]
 
 
-def test_how_long_it_took_counts_in_whichever_thread(hasty: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_of_a_commit_counts_in_either_thread(hasty: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
     noted: list[float] = []
     monkeypatch.setattr(hasty._pace, "note", noted.append)
     hasty.run_here(CLAIM)
-    told = submit(hasty, 1)
-    until(lambda: len(told) == 1)
+    outcomes = submit(hasty, 1)
+    until(lambda: len(outcomes) == 1)
     assert noted == [COMMIT_SECONDS] * 2
 
 
-def test_what_others_keep_waiting_is_for_the_thread_and_faults_are_told(failing: FailingStore, hasty: Writer) -> None:
+def test_blocked_commands_go_to_the_thread_and_faults_reach_the_caller(failing: FailingStore, hasty: Writer) -> None:
     failing.faults = [
         Unreachable("another process writes", reason="busy"),
         TryAgain(Unreachable("it is away", reason="io")),
     ]
     assert [hasty.run_here(CLAIM), hasty.run_here(CLAIM)] == [None, None]
     failing.faults = [ZeroDivisionError()]
-    assert hasty.run_here(CLAIM) is None, "the thread tells whose bug it is"
+    assert hasty.run_here(CLAIM) is None, "the thread finds the command with the bug"
     failing.faults = [Unreachable("whether it was done is not known", reason="io")]
     with pytest.raises(Unreachable, match="not known"):
         hasty.run_here(CLAIM)
@@ -259,7 +259,7 @@ def test_what_others_keep_waiting_is_for_the_thread_and_faults_are_told(failing:
     assert hasty.run_here(CLAIM) == ["here"]
 
 
-def test_a_writer_that_is_closed_runs_nothing_anywhere(failing: FailingStore, hasty: Writer) -> None:
+def test_a_closed_writer_runs_nothing(failing: FailingStore, hasty: Writer) -> None:
     hasty.close()
     assert hasty.run_here(CLAIM) is None
     assert failing.done == []

@@ -1,5 +1,5 @@
 -- What a store with schema version 1 wrote: a task that ann has claimed for a minute, with a checkpoint, and a job that
--- bob has let go of.
+-- bob has released.
 
 UPDATE counters SET seq = 4, now = 1800000002000, boot_id = 'manual', counted_ms = 0;
 
