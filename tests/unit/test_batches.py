@@ -1,4 +1,4 @@
-"""Commands that are decided in one transaction see what those before them have done."""
+"""Commands in one transaction see the effects of those before them."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ CLAIMS: list[AnyCommand] = [
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=["next", "next within a prefix", "job", "task"])
-def test_a_request_that_comes_twice_gets_one_job(world: World, claim: AnyCommand) -> None:
+def test_a_repeated_request_gets_one_job(world: World, claim: AnyCommand) -> None:
     enqueue(world, "two", "three")
     first, again = world.batch([claim, claim])
     assert (first.status, first.replayed) == ("claimed", False)
@@ -43,14 +43,14 @@ def test_a_request_that_comes_twice_gets_one_job(world: World, claim: AnyCommand
     assert world.event_types().count("claimed") == 1
 
 
-def test_a_request_of_another_principal_is_another_one(world: World) -> None:
+def test_the_same_request_id_from_another_principal_is_another_request(world: World) -> None:
     enqueue(world, "one", "two")
     replies = world.batch([ClaimNext(**TERMS, principal=principal) for principal in ("ann", "bob")])
     assert [reply.job_id for reply in replies] == ["one", "two"]
 
 
 @pytest.mark.parametrize("prefix", ["", "o"])
-def test_what_has_failed_waits_for_its_backoff(world: World, prefix: str) -> None:
+def test_a_failed_job_waits_for_its_backoff(world: World, prefix: str) -> None:
     enqueue(world, "one")
     first, _, again = world.batch(
         [
@@ -63,7 +63,7 @@ def test_what_has_failed_waits_for_its_backoff(world: World, prefix: str) -> Non
 
 
 @pytest.mark.parametrize("prefix", ["", "o"])
-def test_what_has_failed_goes_behind_the_others(world: World, prefix: str) -> None:
+def test_a_failed_job_goes_behind_the_others(world: World, prefix: str) -> None:
     enqueue(world, "one", "other")
     world.advance(1)
     *_, again = world.batch(
@@ -76,7 +76,7 @@ def test_what_has_failed_goes_behind_the_others(world: World, prefix: str) -> No
     assert again.job_id == "other"
 
 
-def test_what_is_not_due_yet_is_not_found(world: World) -> None:
+def test_a_job_that_is_not_due_yet_is_not_found(world: World) -> None:
     later = Enqueue(job_id="later", kind="build", run_at=world.clock.now_ms + 5_000)
     assert world.batch([later, ClaimNext(owner="ann")])[1].status == "empty"
 
@@ -96,7 +96,7 @@ steps: st.SearchStrategy[AnyCommand] = st.one_of(
 
 
 @given(st.lists(st.lists(steps, min_size=1, max_size=5), min_size=1, max_size=4))
-def test_no_claim_is_beyond_the_limit_of_its_queue_however_commands_are_batched(
+def test_no_claim_exceeds_the_limit_of_its_queue_however_commands_are_batched(
     batches: list[list[AnyCommand]],
 ) -> None:
     world = World()

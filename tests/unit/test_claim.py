@@ -48,13 +48,13 @@ def test_a_claim_knows_its_process(world: World) -> None:
 
 
 @pytest.mark.parametrize(("field", "value"), [("host", ""), ("host", "a\nb"), ("host", "x" * 257), ("pid", 0)])
-def test_what_cannot_be_a_process(world: World, field: str, value: object) -> None:
+def test_a_bad_host_or_pid_is_refused(world: World, field: str, value: object) -> None:
     with pytest.raises(InvalidInput) as caught:
         claim(world, "job", "ann", **{field: value})
     assert caught.value.field == field
 
 
-def test_the_loser_is_told_everything_about_the_owner(world: World) -> None:
+def test_the_loser_sees_everything_about_the_owner(world: World) -> None:
     winner = claim(world, metadata=b'{"pr":7}', ttl=60)
     world.advance(10)
     world.do(HeartbeatJob(job_id="job", lease_id=lease(winner), note="running tests", percent=40))
@@ -72,7 +72,7 @@ def test_the_loser_is_told_everything_about_the_owner(world: World) -> None:
     assert loser.lease_id is None
 
 
-def test_the_same_owner_in_another_call_is_held(world: World) -> None:
+def test_a_second_claim_by_the_same_owner_gets_held(world: World) -> None:
     claim(world)
     assert claim(world).status == "held"
     assert world.event_types() == ["claimed"]
@@ -89,7 +89,7 @@ def test_the_same_request_gets_the_same_claim_back(world: World) -> None:
     assert world.event_types() == ["claimed"]
 
 
-def test_the_same_request_of_another_principal_is_held(world: World) -> None:
+def test_the_same_request_from_another_principal_gets_held(world: World) -> None:
     claim(world, request_id="r1", principal="ann")
     assert claim(world, request_id="r1", principal="bob").status == "held"
 
@@ -114,7 +114,7 @@ def test_the_fencing_token_is_the_seq_of_the_claimed_event(world: World) -> None
     assert [entry.seq for entry in world.log()] == list(range(1, 7))
 
 
-def test_a_done_job_answers_done_with_its_result(world: World) -> None:
+def test_claiming_a_done_job_returns_done_with_its_result(world: World) -> None:
     first = claim(world)
     world.do(ReleaseJob(job_id="job", lease_id=lease(first), outcome="done", result=b'{"ok":true}'))
     reply = claim(world, owner="bob")
@@ -123,7 +123,7 @@ def test_a_done_job_answers_done_with_its_result(world: World) -> None:
 
 
 @pytest.mark.parametrize("way", ["again", "requeue"])
-def test_a_done_job_is_claimed_once_more_when_that_is_asked_for(world: World, way: str) -> None:
+def test_a_done_job_is_claimed_again_on_request(world: World, way: str) -> None:
     first = claim(world)
     world.do(ReleaseJob(job_id="job", lease_id=lease(first), outcome="done", result=b"1"))
     if way == "requeue":
@@ -132,7 +132,7 @@ def test_a_done_job_is_claimed_once_more_when_that_is_asked_for(world: World, wa
     assert (reply.status, reply.attempt) == ("claimed", 1)
 
 
-def test_a_late_write_is_told_who_has_the_job_and_how_the_lease_ended(world: World) -> None:
+def test_a_late_write_learns_who_owns_the_job_and_how_the_lease_ended(world: World) -> None:
     first = claim(world, ttl=10)
     world.advance(11)
     second = claim(world, owner="bob")
@@ -147,7 +147,7 @@ def test_a_late_write_is_told_who_has_the_job_and_how_the_lease_ended(world: Wor
     assert lease(first) not in str(caught.value)
 
 
-def test_a_lease_that_never_was_is_lost(world: World) -> None:
+def test_an_unknown_lease_is_lost(world: World) -> None:
     claim(world)
     with pytest.raises(LeaseLost) as caught:
         world.do(HeartbeatJob(job_id="job", lease_id="guessed"))
@@ -177,7 +177,7 @@ def test_a_takeover_says_from_whom(world: World) -> None:
     assert b'"took_over_from":"ann"' in world.log()[2].details
 
 
-def test_what_is_told_of_a_job_is_what_its_status_makes_sense_of(world: World) -> None:
+def test_a_job_shows_only_fields_that_fit_its_status(world: World) -> None:
     first = claim(world)
     view = world.ask(GetJob(job_id="job"))
     assert (view.available_at, view.queue, view.priority, view.max_attempts) == (None, None, None, None)
@@ -188,14 +188,14 @@ def test_what_is_told_of_a_job_is_what_its_status_makes_sense_of(world: World) -
     assert (view.created_at, view.note) == (first.claimed_at, "later")
 
 
-def test_whoever_has_to_wait_is_told_why(world: World) -> None:
+def test_a_delayed_claim_says_why(world: World) -> None:
     end = ReleaseJob(job_id="job", lease_id=lease(claim(world)), outcome="failed", error="no disk", retry_after=9)
     world.do(end)
     reply = claim(world, owner="bob")
     assert (reply.status, reply.error, reply.previous[0].owner) == ("delayed", "no disk", "ann")
 
 
-def test_whoever_comes_after_the_end_is_told_what_was_noted(world: World) -> None:
+def test_claiming_a_done_job_returns_its_last_note(world: World) -> None:
     world.do(ReleaseJob(job_id="job", lease_id=lease(claim(world)), outcome="done", note="merged"))
     reply = claim(world, owner="bob")
     assert (reply.status, reply.note) == ("done", "merged")
@@ -221,7 +221,7 @@ def test_every_duration_counts_to_the_millisecond(world: World) -> None:
     assert world.do(OpenSession(session_id="s", agent="ann", ttl=3.456)).remaining_ms == 3_456
 
 
-def test_progress_is_as_of_when_it_was_last_made(world: World) -> None:
+def test_progress_has_the_time_of_the_last_report(world: World) -> None:
     first = claim(world)
     for note in ("one", "two"):
         world.advance(5)
@@ -233,7 +233,7 @@ def test_progress_is_as_of_when_it_was_last_made(world: World) -> None:
 
 
 def took_over_from(world: World) -> str | None:
-    """What the last claim says."""
+    """According to the last claim."""
     last = [event for event in world.events() if event.type == "claimed"][-1]
     owner: str | None = last.data.get("took_over_from")
     return owner
@@ -249,11 +249,11 @@ def test_a_takeover_after_a_forced_release_says_so_too(world: World) -> None:
     assert took_over_from(world) == "bob"
     world.do(ReleaseJob(job_id="job", lease_id=lease(third)))
     claim(world, owner="dan")
-    assert took_over_from(world) is None, "it was given back"
+    assert took_over_from(world) is None, "it was released"
 
 
 @pytest.mark.parametrize("outcome", ["released", "done", "failed", "deferred"])
-def test_what_its_owner_has_ended_is_not_taken_over(world: World, outcome: Any) -> None:
+def test_a_claim_that_its_owner_ended_is_not_taken_over(world: World, outcome: Any) -> None:
     world.do(ReleaseJob(job_id="job", lease_id=lease(claim(world)), outcome=outcome))
     world.advance(60)
     assert claim(world, owner="bob", again=True).status == "claimed"
@@ -308,10 +308,10 @@ def test_a_heartbeat_without_progress_keeps_the_last_progress(world: World) -> N
     assert owner is not None
     assert owner.progress is not None
     assert owner.progress.note == "half way"
-    assert owner.heartbeat_at > owner.progress.at, "alive and moving are two things"
+    assert owner.heartbeat_at > owner.progress.at, "a heartbeat is not progress"
 
 
-def test_a_forced_release_is_told_to_the_owner(world: World) -> None:
+def test_the_owner_learns_of_a_forced_release(world: World) -> None:
     reply = claim(world)
     world.do(ForceReleaseJob(job_id="job", reason="stuck"))
     with pytest.raises(LeaseLost) as caught:

@@ -1,4 +1,4 @@
-"""How many claims a principal may have at once: locks and other claims each by themselves, and only what is alive."""
+"""How many live claims a principal may have at once; locks and other claims are counted separately."""
 
 import pickle
 from collections import Counter
@@ -38,8 +38,8 @@ def lease(reply: ClaimReply) -> str:
     return reply.lease_id
 
 
-def told(answers: list[Any]) -> list[Any]:
-    return [answer.status if isinstance(answer, ClaimReply) else type(answer) for answer in answers]
+def statuses(replies: list[Any]) -> list[Any]:
+    return [reply.status if isinstance(reply, ClaimReply) else type(reply) for reply in replies]
 
 
 @pytest.mark.parametrize("claim", [lock, job])
@@ -56,35 +56,35 @@ def test_one_more_than_the_limit_is_refused_and_changes_nothing(world: World, cl
     assert (type(copy), str(copy), vars(copy)) == (LimitExceeded, str(caught.value), vars(caught.value))
 
 
-def test_without_a_limit_there_is_none(world: World) -> None:
-    answers = world.batch([lock(f"lock-{n}", max_claims=None) for n in range(150)])
-    assert set(told(answers)) == {"claimed"}
+def test_without_max_claims_nothing_is_refused(world: World) -> None:
+    replies = world.batch([lock(f"lock-{n}", max_claims=None) for n in range(150)])
+    assert set(statuses(replies)) == {"claimed"}
 
 
-def test_locks_and_other_claims_are_counted_each_by_themselves(world: World) -> None:
+def test_locks_and_other_claims_are_counted_separately(world: World) -> None:
     commands: list[AnyCommand] = [lock("a"), job("b"), lock("c"), job("d")]
-    assert told([world.do(command) for command in commands]) == ["claimed"] * 4
-    assert told(world.batch([lock("e"), job("f")])) == [LimitExceeded] * 2
+    assert statuses([world.do(command) for command in commands]) == ["claimed"] * 4
+    assert statuses(world.batch([lock("e"), job("f")])) == [LimitExceeded] * 2
 
 
-def test_each_principal_is_counted_by_itself(world: World) -> None:
+def test_principals_are_counted_separately(world: World) -> None:
     for job_id in ("a", "b"):
         world.do(lock(job_id))
     assert world.do(lock("c", "bob")).status == "claimed"
-    assert told(world.batch([lock("d", "bob"), lock("e", "bob"), lock("e")])) == [
+    assert statuses(world.batch([lock("d", "bob"), lock("e", "bob"), lock("e")])) == [
         "claimed",
         LimitExceeded,
         LimitExceeded,
     ]
 
 
-def test_claims_without_a_limit_count_for_those_with_one(world: World) -> None:
+def test_claims_made_without_a_limit_still_count(world: World) -> None:
     world.do(ClaimJob(job_id="a", owner="worker", principal="ann"))
-    answers = world.batch([ClaimJob(job_id="b", owner="worker", principal="ann"), job("c")])
-    assert told(answers) == ["claimed", LimitExceeded]
+    replies = world.batch([ClaimJob(job_id="b", owner="worker", principal="ann"), job("c")])
+    assert statuses(replies) == ["claimed", LimitExceeded]
 
 
-def test_the_next_job_of_a_queue_counts_like_one_by_name(world: World) -> None:
+def test_claim_next_counts_like_a_claim_by_name(world: World) -> None:
     for job_id in ("a", "b"):
         world.do(Enqueue(job_id=job_id, kind="build"))
     take = ClaimNext(owner="worker", principal="ann", max_claims=1)
@@ -92,10 +92,10 @@ def test_the_next_job_of_a_queue_counts_like_one_by_name(world: World) -> None:
     with pytest.raises(LimitExceeded):
         world.do(take)
     assert world.do(ClaimNext(owner="worker", principal="bob", max_claims=1)).job_id == "b"
-    assert world.do(take).status == "empty", "where there is nothing to have, there is nothing to refuse"
+    assert world.do(take).status == "empty", "an empty queue has nothing to refuse"
 
 
-def test_who_has_as_many_as_it_may_gets_every_other_answer(world: World) -> None:
+def test_at_the_limit_renewals_replays_and_held_replies_still_work(world: World) -> None:
     world.do(Enqueue(job_id="task", kind="build"))
     first = world.do(lock("a", max_claims=1))
     mine = world.do(job("b", max_claims=1, request_id="r"))
@@ -105,16 +105,16 @@ def test_who_has_as_many_as_it_may_gets_every_other_answer(world: World) -> None
     assert world.do(lock("b", max_claims=1)).status == "held"
 
 
-def test_a_released_claim_frees_a_place(world: World) -> None:
+def test_a_released_claim_frees_a_slot(world: World) -> None:
     first = world.do(lock("a", max_claims=1))
     world.do(ReleaseLock(job_id="a", lease_id=lease(first)))
     assert world.do(lock("b", max_claims=1)).status == "claimed"
 
 
 @pytest.mark.parametrize("outcome", ["released", "done", "failed", "deferred"])
-def test_a_claim_that_ends_in_any_way_frees_a_place_within_the_batch(world: World, outcome: Any) -> None:
+def test_a_claim_that_ends_in_any_way_frees_a_slot_within_the_batch(world: World, outcome: Any) -> None:
     first = world.do(job("a", max_claims=1))
-    answers = world.batch(
+    replies = world.batch(
         [
             job("b", max_claims=1),
             ReleaseJob(job_id="a", lease_id=lease(first), outcome=outcome),
@@ -122,46 +122,46 @@ def test_a_claim_that_ends_in_any_way_frees_a_place_within_the_batch(world: Worl
             job("d", max_claims=1),
         ]
     )
-    assert told([answers[0], *answers[2:]]) == [LimitExceeded, "claimed", LimitExceeded]
+    assert statuses([replies[0], *replies[2:]]) == [LimitExceeded, "claimed", LimitExceeded]
 
 
-def test_a_claim_taken_away_frees_a_place_of_the_one_who_had_it(world: World) -> None:
+def test_a_forced_release_frees_a_slot_of_the_owner(world: World) -> None:
     world.do(lock("a", max_claims=1))
     world.do(lock("b", "bob", max_claims=1))
-    answers = world.batch(
+    replies = world.batch(
         [ForceReleaseJob(job_id="a", principal="root"), lock("c", "bob", max_claims=1), lock("c", max_claims=1)]
     )
-    assert told(answers[1:]) == [LimitExceeded, "claimed"]
+    assert statuses(replies[1:]) == [LimitExceeded, "claimed"]
 
 
-def test_a_place_goes_back_to_the_kind_of_claim_that_had_it(world: World) -> None:
+def test_a_slot_is_freed_for_the_same_kind_of_claim(world: World) -> None:
     first = world.do(lock("a", max_claims=1))
     world.do(job("b", max_claims=1))
-    answers = world.batch(
+    replies = world.batch(
         [ReleaseLock(job_id="a", lease_id=lease(first)), job("c", max_claims=1), lock("d", max_claims=1)]
     )
-    assert told(answers[1:]) == [LimitExceeded, "claimed"]
+    assert statuses(replies[1:]) == [LimitExceeded, "claimed"]
 
 
-def test_an_expired_claim_frees_a_place_at_once(world: World) -> None:
+def test_an_expired_claim_frees_a_slot_at_once(world: World) -> None:
     for claim in (lock, job):
         world.do(claim(f"first-{claim.__name__}", ttl=10, max_claims=1))
     world.advance(10)
     commands: list[AnyCommand] = [claim(f"{n}-{claim.__name__}", max_claims=1) for n in (1, 2) for claim in (lock, job)]
-    assert told(world.batch(commands)) == ["claimed", "claimed", LimitExceeded, LimitExceeded]
+    assert statuses(world.batch(commands)) == ["claimed", "claimed", LimitExceeded, LimitExceeded]
 
 
-def test_ephemeral_locks_free_their_places_with_their_session(world: World) -> None:
+def test_ephemeral_locks_free_their_slots_with_their_session(world: World) -> None:
     def bound(job_id: str) -> AcquireLock:
         return lock(job_id, session_id="s", ephemeral=True)
 
     opening = OpenSession(session_id="s", agent="ann", principal="ann", ttl=30, without_lease=True)
     world.do(opening)
-    assert told(world.batch([bound("a"), bound("b"), bound("c")])) == ["claimed", "claimed", LimitExceeded]
-    answers = world.batch(
+    assert statuses(world.batch([bound("a"), bound("b"), bound("c")])) == ["claimed", "claimed", LimitExceeded]
+    replies = world.batch(
         [CloseSession(session_id="s", lease_id=None, principal="ann"), opening, bound("c"), lock("d")]
     )
-    assert told(answers[2:]) == ["claimed", "claimed"]
+    assert statuses(replies[2:]) == ["claimed", "claimed"]
     world.advance(30)
     assert world.do(lock("e")).status == "claimed", "the session has expired"
 
@@ -176,9 +176,7 @@ LIMIT = 3
     ),
     st.integers(1, 6),
 )
-def test_nobody_ever_has_more_than_it_may_and_nobody_is_refused_below(
-    steps: list[tuple[str, str, int]], size: int
-) -> None:
+def test_no_principal_exceeds_the_limit_or_is_refused_below_it(steps: list[tuple[str, str, int]], size: int) -> None:
     world = World()
     held: dict[str, tuple[str, str]] = {}
     for start in range(0, len(steps), size):
@@ -189,15 +187,15 @@ def test_nobody_ever_has_more_than_it_may_and_nobody_is_refused_below(
                 commands.append(ForceReleaseJob(job_id=name))
             else:
                 commands.append((lock if action == "lock" else job)(name, principal, max_claims=LIMIT))
-        for command, answer in zip(commands, world.batch(commands), strict=True):
+        for command, reply in zip(commands, world.batch(commands), strict=True):
             if isinstance(command, ForceReleaseJob):
                 held.pop(command.job_id, None)
                 continue
             assert isinstance(command, AcquireLock | ClaimJob)
             which = (command.principal, type(command).__name__)
-            if isinstance(answer, LimitExceeded):
+            if isinstance(reply, LimitExceeded):
                 assert Counter(held.values())[which] == LIMIT
                 assert command.job_id not in held
-            elif answer.status == "claimed":
+            elif reply.status == "claimed":
                 held[command.job_id] = which
                 assert Counter(held.values())[which] <= LIMIT

@@ -1,4 +1,4 @@
-"""Which jobs are shown first, as a rule: tested here alone, with moments in the test's hands."""
+"""Which jobs are listed first: the rule by itself, at times the test chooses."""
 
 from typing import get_args
 
@@ -88,7 +88,7 @@ def test_the_most_urgent_come_first(live: list[Glance], ends: list[EndedClaim], 
     groups = [group(one) for one in found]
     assert groups == sorted(groups, key=GROUPS.index)
     assert all(attention_of(one, NOW) in {None, group_of(one, NOW)} for one in found)
-    # All that were live in the window are there, and nothing else is.
+    # Every job that was live in the window is listed, and nothing else but undone claims.
     in_window = {one.job_id for one in live if (one.expires_at or 0) >= SINCE}
     last = {one.entry.job_id or "": one.details.ended_at for one in ends if one.entry.type != "undone"}
     in_window |= {name for name, ended_at in last.items() if ended_at >= SINCE}
@@ -103,13 +103,13 @@ def test_losses_come_newest_first(live: list[Glance], ends: list[EndedClaim]) ->
     found = candidates(ListClaims(window=WINDOW_MS / 1_000, lost=True), live, ends, NOW, SINCE)
     lost_at = [one.last_end(NOW) for one in found]
     assert lost_at == sorted(lost_at, reverse=True)
-    run_out = {one.job_id for one in live if (one.expires_at or 0) <= NOW}
+    expired = {one.job_id for one in live if (one.expires_at or 0) <= NOW}
     losers = {one.entry.job_id for one in ends if one.entry.type in LOSSES}
-    assert {one.job_id for one in found} <= run_out | losers
+    assert {one.job_id for one in found} <= expired | losers
     assert all(SINCE <= moment <= NOW for moment in lost_at)
 
 
-def test_of_live_ones_the_newest_and_of_the_rest_the_last_to_end_come_first() -> None:
+def test_live_claims_come_newest_first_and_ended_ones_last_ended_first() -> None:
     live = [changed(job_id=f"live-{n}", claimed_at=NOW - n) for n in (3, 1, 2)]
     ends = [ended("old", "done", NOW - 9, "done"), ended("new", "done", NOW - 2, "done")]
     found = candidates(ListClaims(window=100), live, ends, NOW, SINCE)
@@ -117,7 +117,7 @@ def test_of_live_ones_the_newest_and_of_the_rest_the_last_to_end_come_first() ->
 
 
 def test_dead_letters_do_not_bury_what_is_live() -> None:
-    """A takeover counts whoever lost the job, and also where only the new owner's claims are asked for."""
+    """A takeover counts no matter who lost the job, even if only the new owner's claims are listed."""
     live = [changed(job_id="other"), changed(job_id="taken-over", claimed_at=NOW - 60)]
     ends = [ended(f"dead-{n}", "failed", NOW - n, "dead") for n in range(52)]
     ends += [ended("taken-over", "expired", NOW - 70, "queued", owner="bob"), ended("again", "failed", NOW, "queued")]
@@ -127,13 +127,13 @@ def test_dead_letters_do_not_bury_what_is_live() -> None:
     assert [one.job_id for one in mine][:2] == ["taken-over", "other"]
 
 
-def test_a_claim_that_is_undone_hides_nothing() -> None:
+def test_an_undone_claim_hides_nothing() -> None:
     ends = [ended("job", "failed", NOW - 9, "queued"), ended("job", "undone", NOW - 2, "queued")]
     (found,) = candidates(ListClaims(window=100), [], ends, NOW, SINCE)
     assert (attention_of(found, NOW), found.ended_at) == ("failed", NOW - 9)
 
 
-def test_a_job_that_nobody_had_is_cancelled_without_an_end_of_a_claim() -> None:
+def test_cancelling_an_unclaimed_job_ends_no_claim() -> None:
     def entry(details: Details) -> LogEntry:
         return LogEntry(1, NOW, "cancelled", "local", "job", None, None, encode_details(details))
 

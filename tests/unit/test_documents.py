@@ -1,4 +1,4 @@
-"""Documents are passed on as they were written, and decoded when a program asks for them."""
+"""Documents are passed on as written, and decoded only when a program reads the value."""
 
 import copy
 import pickle
@@ -15,7 +15,7 @@ from octostore.wire.responses import claim_response
 from tests.support.world import World
 
 BROKEN = b"{not JSON"
-"""Whoever decodes it fails."""
+"""Decoding it fails."""
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def claimed(world: World) -> ClaimReply:
     return reply
 
 
-def test_nothing_that_a_command_answers_is_decoded(world: World) -> None:
+def test_replies_to_commands_are_not_decoded(world: World) -> None:
     reply = claimed(world)
     assert bytes(reply.raw_payload) == bytes(reply.raw_metadata) == BROKEN
     assert bytes(world.do(c.ClaimJob(job_id="build", owner="bob")).raw_metadata) == BROKEN  # held
@@ -42,14 +42,14 @@ def test_nothing_that_a_command_answers_is_decoded(world: World) -> None:
     assert bytes(world.do(c.ClaimJob(job_id="build", owner="bob")).raw_result) == BROKEN
 
 
-def test_nor_what_a_question_does(world: World) -> None:
+def test_replies_to_questions_are_not_decoded(world: World) -> None:
     claimed(world)
     view = world.ask(GetJob(job_id="build"))
     assert view.claim is not None
     assert bytes(view.raw_payload) == bytes(view.claim.raw_metadata) == BROKEN
 
 
-def test_nor_contexts(world: World) -> None:
+def test_contexts_are_not_decoded(world: World) -> None:
     lease_id = world.do(c.OpenSession(session_id="s", agent="ann", ttl=60)).lease_id
     world.do(c.SaveSession(session_id="s", lease_id=lease_id, context=BROKEN))
     world.do(c.CloseSession(session_id="s", lease_id=lease_id))
@@ -66,7 +66,7 @@ def test_programs_get_values(payload: bytes | None, value: Any) -> None:
     assert reply_with(payload).payload == value
 
 
-def test_whoever_changes_a_value_finds_it_changed() -> None:
+def test_a_changed_value_stays_changed() -> None:
     reply = reply_with(b'{"a":1}')
     reply.payload["b"] = 2
     assert reply.payload == {"a": 1, "b": 2}
@@ -76,14 +76,14 @@ def test_equal_documents_make_equal_replies() -> None:
     assert reply_with(b"[1]") == reply_with(b"[1]") != reply_with(b"[2]")
 
 
-def test_they_are_shown_as_values_and_without_secrets() -> None:
+def test_a_repr_shows_values_and_no_secrets() -> None:
     assert repr(reply_with(b'{"a":1}')).startswith("ClaimReply(status='claimed', job_id='build', ")
     assert "payload={'a': 1}" in repr(reply_with(b'{"a":1}'))
     assert "secret" not in repr(reply_with(b"1"))
     assert "payload" not in repr(reply_with(None))
 
 
-def test_they_are_copied_and_pickled() -> None:
+def test_replies_can_be_copied_and_pickled() -> None:
     reply = reply_with(b'{"a":1}')
     assert reply.payload == {"a": 1}
     for other in (copy.copy(reply), copy.deepcopy(reply), pickle.loads(pickle.dumps(reply))):
@@ -91,7 +91,7 @@ def test_they_are_copied_and_pickled() -> None:
         assert other.payload == {"a": 1}
 
 
-def test_they_go_over_the_wire_as_they_are_and_come_back() -> None:
+def test_documents_go_over_the_wire_unchanged() -> None:
     lines = {"owner": "ann", "principal": "local", "fencing_token": 1, "attempt": 1, "remaining_ms": 1}
     moment = "2026-07-01T10:00:00Z"
     moments = {"claimed_at": moment, "heartbeat_at": moment, "expires_at": moment}

@@ -1,4 +1,4 @@
-"""What the library sends is what the server carries out: for every command and question, and whatever is in it."""
+"""The server gets exactly what the library sends: every command and question, with any content."""
 
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -37,11 +37,11 @@ OF_SERVER = {
     "as_operator": False,
     "without_lease": False,
 }
-"""What only a server says, from the token and its settings."""
+"""What only a server sets, from the token and its settings."""
 
 
 def as_sent(command: Any) -> Any:
-    """Without what does not go over the wire."""
+    """Return `command` without what does not go over the wire."""
     absent: dict[str, Any] = {name: value for name, value in OF_SERVER.items() if name in command.__struct_fields__}
     if isinstance(command, c.CreateToken | c.MatchingCommand):
         absent.pop("prefix")
@@ -64,7 +64,7 @@ def test_a_command_arrives_as_it_was_sent(command: AnyCommand) -> None:
 
 
 @given(st.lists(any_command().filter(lambda command: type(command) in BY_KIND), min_size=1, max_size=5))
-def test_and_so_do_those_of_a_batch(commands: list[AnyCommand]) -> None:
+def test_the_commands_of_a_batch_arrive_as_they_were_sent(commands: list[AnyCommand]) -> None:
     sent = [as_sent(command) for command in commands if can_be_batched(BY_KIND[type(command)])]
     documents = decode_strictly("body", encode_batch(Batch(sent)))["commands"]
     arrived = []
@@ -123,18 +123,18 @@ def test_a_name_with_a_slash_is_one_segment() -> None:
     assert BY_KIND[c.ClaimJob].target_for(claim) == "/jobs/d%2Fe/claim"
 
 
-def test_signs_that_mean_something_in_an_address_are_encoded() -> None:
+def test_reserved_characters_in_urls_are_percent_encoded() -> None:
     claim = c.ClaimJob(job_id="a#:@+=b", owner="ann")
     assert BY_KIND[c.ClaimJob].target_for(claim) == "/jobs/a%23%3A%40%2B%3Db/claim"
     assert BY_KIND[q.ListJobs].target_for(q.ListJobs(prefix="a#+")) == "/jobs?prefix=a%23%2B"
 
 
-def test_each_operation_and_each_address_is_there_once() -> None:
+def test_operations_and_routes_are_unique() -> None:
     assert len({endpoint.operation for endpoint in ENDPOINTS}) == len(ENDPOINTS)
     assert len({(endpoint.method, endpoint.path) for endpoint in ENDPOINTS}) == len(ENDPOINTS)
 
 
-def test_every_command_has_an_endpoint_but_those_of_the_server_itself() -> None:
+def test_every_command_but_the_servers_own_has_an_endpoint() -> None:
     assert {kind for kind in KINDS if kind not in {endpoint.message_type for endpoint in ENDPOINTS}} == {c.RotateToken}
 
 
@@ -143,12 +143,12 @@ def test_every_command_has_a_rule() -> None:
 
 
 @pytest.mark.parametrize("code", [code for code, kind in ERRORS.items() if code == kind.raises.code and code != "done"])
-def test_an_error_is_the_same_on_the_other_side(code: str) -> None:
+def test_an_error_survives_the_wire(code: str) -> None:
     kind = ERRORS[code]
     values: dict[str, Any] = {"field": "ttl", "reason": "busy", "limit": 7, "size": 9, "owner": "ann", "status": "dead"}
     error = kind.raises.__new__(kind.raises)
     error.args = ("what happened",)
     error.__dict__.update({name: values.get(name) for name in kind.carries})
-    told = msgspec.json.decode(msgspec.json.encode(failure_from_error(error)), type=type(failure_from_error(error)))
-    other = error_from_failure(told)
+    failure = msgspec.json.decode(msgspec.json.encode(failure_from_error(error)), type=type(failure_from_error(error)))
+    other = error_from_failure(failure)
     assert (type(other), other.args, vars(other)) == (type(error), error.args, vars(error))

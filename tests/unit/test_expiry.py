@@ -1,4 +1,4 @@
-"""An expired lease is no owner, at once; the transition is written down by whoever comes by, with the evidence."""
+"""A job whose lease expired has no owner at once; the next write records the expiry, with the evidence."""
 
 import json
 
@@ -23,7 +23,7 @@ from octostore.core.retry import RetryPolicy
 from tests.support.world import World
 
 
-def test_expiry_holds_in_reads_before_anybody_writes_it_down(world: World) -> None:
+def test_reads_show_an_expiry_before_it_is_recorded(world: World) -> None:
     world.do(ClaimJob(job_id="lock", owner="ann", ttl=10))
     world.do(Enqueue(job_id="task", kind="build"))
     world.do(ClaimNext(owner="bob", ttl=10))
@@ -36,7 +36,7 @@ def test_expiry_holds_in_reads_before_anybody_writes_it_down(world: World) -> No
     assert "expired" not in world.event_types()
 
 
-def test_any_write_writes_it_down_with_the_evidence(world: World) -> None:
+def test_any_write_records_an_expiry_with_the_evidence(world: World) -> None:
     first = world.do(ClaimJob(job_id="job", owner="ann", ttl=10))
     world.advance(4)
     world.do(HeartbeatJob(job_id="job", lease_id=first.lease_id or "", note="step 2"))
@@ -50,7 +50,7 @@ def test_any_write_writes_it_down_with_the_evidence(world: World) -> None:
     assert details["ended_at"] - details["heartbeat_at"] == 10_000
 
 
-def test_a_write_writes_down_a_hundred_at_most_and_recover_all(world: World) -> None:
+def test_a_write_records_at_most_a_hundred_expiries_and_recover_records_all(world: World) -> None:
     world.batch([ClaimJob(job_id=f"job-{n:03}", owner="ann", ttl=10) for n in range(250)])
     world.advance(10)
     world.do(ClaimJob(job_id="x", owner="bob"))
@@ -61,14 +61,14 @@ def test_a_write_writes_down_a_hundred_at_most_and_recover_all(world: World) -> 
     assert world.do(Recover()).recovered == []
 
 
-def test_a_recovery_of_very_many_goes_step_by_step(world: World) -> None:
+def test_a_large_recovery_goes_step_by_step(world: World) -> None:
     world.batch([ClaimJob(job_id=f"job-{n:04}", owner="ann", ttl=10) for n in range(1_300)])
     world.advance(10)
     steps = [world.do(Recover()) for _ in range(2)]
     assert [(len(step.recovered), step.is_complete) for step in steps] == [(1_000, False), (300, True)]
 
 
-def test_recover_tells_what_was_missed(world: World) -> None:
+def test_recover_reports_the_evidence(world: World) -> None:
     claim = world.do(ClaimJob(job_id="job", owner="ann", ttl=10))
     world.advance(25)
     (recovery,) = world.do(Recover()).recovered
@@ -100,7 +100,7 @@ def test_backoff_after_an_expiry_counts_from_the_expiry_not_from_its_discovery()
     assert world.do(ClaimNext(owner="bob")).job_id == "task"
 
 
-def test_what_was_in_flight_is_told_in_one_order_before_and_after_it_is_written_down(world: World) -> None:
+def test_in_flight_jobs_keep_their_order_when_the_expiry_is_recorded(world: World) -> None:
     world.do(OpenSession(session_id="s", agent="ann", ttl=10))
     world.do(ClaimJob(job_id="b", owner="ann", session_id="s"))
     world.do(ClaimJob(job_id="a", owner="ann", session_id="s"))
@@ -110,7 +110,7 @@ def test_what_was_in_flight_is_told_in_one_order_before_and_after_it_is_written_
     assert world.ask(GetSession(session_id="s")).in_flight == ["b", "a"]
 
 
-def test_the_next_job_is_found_behind_more_expiries_than_one_write_tidies_up(world: World) -> None:
+def test_the_next_job_is_found_behind_more_expiries_than_one_write_records(world: World) -> None:
     world.batch([ClaimJob(job_id=f"lock-{n:03}", owner="ann", ttl=1) for n in range(150)])
     world.do(Enqueue(job_id="task", kind="build"))
     world.do(ClaimNext(owner="ann", ttl=2))
@@ -126,17 +126,17 @@ def test_claiming_the_next_job_does_not_pay_for_a_mass_death_in_its_queue(world:
     assert world.event_types().count("expired") <= 200
 
 
-def test_a_read_shows_the_latest_moment_of_a_retry_that_is_not_written_down() -> None:
+def test_a_read_shows_the_latest_possible_time_of_an_unrecorded_retry() -> None:
     world = World(retry=RetryPolicy(base_ms=4_000, jitter=0.5))
     world.do(Enqueue(job_id="task", kind="build"))
     world.do(ClaimNext(owner="ann", ttl=10))
     world.advance(10)
     seen = world.ask(GetJob(job_id="task")).available_at
     world.do(Recover())
-    written = world.ask(GetJob(job_id="task")).available_at
+    recorded = world.ask(GetJob(job_id="task")).available_at
     assert seen is not None
-    assert written is not None
-    assert written <= seen
+    assert recorded is not None
+    assert recorded <= seen
 
 
 def test_the_evidence_of_a_bound_claim_is_its_sessions_last_heartbeat(world: World) -> None:
@@ -157,15 +157,15 @@ def test_the_evidence_of_a_bound_claim_is_its_sessions_last_heartbeat(world: Wor
 
 @settings(max_examples=30)
 @given(st.lists(st.integers(1, 5), min_size=2, max_size=6), st.lists(st.integers(1, 5), min_size=2, max_size=4))
-def test_expiries_are_written_down_in_the_order_in_which_they_happened(claims: list[int], sessions: list[int]) -> None:
+def test_expiries_are_recorded_in_the_order_they_happened(claims: list[int], sessions: list[int]) -> None:
     world = World()
     world.batch([ClaimJob(job_id=f"job-{n}", owner="ann", ttl=ttl) for n, ttl in enumerate(claims)])
     world.batch([OpenSession(session_id=f"s-{n}", agent="ann", ttl=ttl) for n, ttl in enumerate(sessions)])
     world.advance(10)
-    # What is named is loaded first, in no order.
+    # Jobs and sessions that commands name are loaded first, in any order.
     late: list[AnyCommand] = [HeartbeatJob(job_id=f"job-{n}", lease_id="late") for n in range(len(claims))]
     late += [KeepSessionAlive(session_id=f"s-{n}", lease_id="late") for n in range(len(sessions))]
-    assert {type(answer) for answer in world.batch(late)} == {LeaseLost}
+    assert {type(reply) for reply in world.batch(late)} == {LeaseLost}
     events = world.events(len(claims) + len(sessions))
     for kind, ttls in (("expired", claims), ("session_expired", sessions)):
         ended = [event.data["ended_at"] for event in events if event.type == kind]
@@ -174,7 +174,7 @@ def test_expiries_are_written_down_in_the_order_in_which_they_happened(claims: l
 
 
 def test_a_probe_makes_time_durable_and_nothing_else(world: World) -> None:
-    world.do(Recover())  # the first write of a machine's start is saved in any case
+    world.do(Recover())  # the first write after the machine starts is always saved
     world.advance(10)
     world.do(Probe())
     world.advance(-10)

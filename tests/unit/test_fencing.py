@@ -35,7 +35,7 @@ def passes(guard: FenceGuard, key: str, token: int) -> bool:
 # The guard
 
 
-def test_a_lower_token_is_stale_and_told_what_was_seen() -> None:
+def test_a_lower_token_is_stale_and_the_error_has_the_highest_seen() -> None:
     guard = FenceGuard()
     guard.check("cache", 7)
     with pytest.raises(StaleToken) as refused:
@@ -48,7 +48,7 @@ def test_the_owner_passes_as_often_as_it_likes() -> None:
     assert [passes(guard, "cache", token) for token in (5, 5, 6, 5, 6)] == [True, True, True, False, True]
 
 
-def test_keys_have_fences_of_their_own() -> None:
+def test_each_key_has_its_own_fence() -> None:
     guard = FenceGuard()
     guard.check("a", 9)
     guard.check("b", 1)
@@ -131,7 +131,7 @@ def test_a_newer_claim_waits_for_the_block_of_an_older_one() -> None:
     successor = threading.Thread(target=write_as_successor)
     with guard.entering("cache", 1):
         successor.start()
-        while guard._doors["cache"].users < 2:  # until it stands at the door
+        while guard._doors["cache"].users < 2:  # until the successor waits to enter
             time.sleep(0.001)
         written.append(1)
     successor.join(timeout=30)
@@ -160,7 +160,7 @@ def test_threads_that_race_write_in_the_order_of_their_tokens() -> None:
 
 
 def pause_past_the_lease(entering: Callable[[str, int], AbstractContextManager[None]]) -> list[str]:
-    """The first reads and is paused; its successor adds a line; the first wakes up and adds one to what it had read."""
+    """The first owner reads, then pauses; its successor adds a line; the first resumes and adds one to what it read."""
     clock, lines = ManualClock(), ["start"]
     with OctoStore(EmbeddedPort(LocalStore(MemoryBackend, clock=clock))) as store:
         first = store.claim_job("report", owner="first", ttl=10)
@@ -187,11 +187,11 @@ def test_a_guard_without_memory_is_refused() -> None:
         FenceGuard(max_keys=0)
 
 
-NO_TOKENS = [None, True, "7", 1.0, 0, -1, 2**63]
+BAD_TOKENS = [None, True, "7", 1.0, 0, -1, 2**63]
 
 
-@pytest.mark.parametrize("token", NO_TOKENS)
-def test_what_is_no_token_is_refused(token: Any) -> None:
+@pytest.mark.parametrize("token", BAD_TOKENS)
+def test_a_bad_token_is_refused(token: Any) -> None:
     with pytest.raises(InvalidInput, match="token"):
         FenceGuard().check("cache", token)
     with pytest.raises(InvalidInput, match="token"):
@@ -289,7 +289,7 @@ def test_a_column_with_a_strange_name_is_refused(name: Any) -> None:
         {"paramstyle": "percent"},
     ],
 )
-def test_what_could_write_the_wrong_rows_is_refused(change: dict[str, Any]) -> None:
+def test_an_update_that_could_write_the_wrong_rows_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
         build(**change)
 
@@ -301,18 +301,20 @@ def test_what_could_write_the_wrong_rows_is_refused(change: dict[str, Any]) -> N
         (False, [(6,)], StaleToken),
         (True, [(6,)], StaleToken),
         (True, [(5,)], StaleToken),
-        # These rows came after the write was tried.
+        # These rows appeared after the write.
         (False, [(5,)], MissingRow),
         (True, [(4,)], MissingRow),
         (False, [(None,)], MissingRow),
         (False, [None], MissingRow),
-        # Other shapes of rows.
+        # Rows of other shapes.
         (False, [{"fence": 6}], StaleToken),
         (False, [[6]], StaleToken),
         (False, [6], StaleToken),
     ],
 )
-def test_stale_is_told_from_missing(once: bool, found: list[object], kind: type[OctoStoreError]) -> None:
+def test_a_stale_token_and_a_missing_row_are_different_errors(
+    once: bool, found: list[object], kind: type[OctoStoreError]
+) -> None:
     assert type(build(once=once).refusal(found)) is kind
 
 

@@ -1,4 +1,4 @@
-"""What the schema says of names and texts is what the core checks, as far as ASCII goes."""
+"""The schema's patterns for names and texts match what the core checks, as far as ASCII goes."""
 
 import re
 from collections.abc import Callable
@@ -29,7 +29,7 @@ def is_accepted(check: Callable[[str], None], text: str) -> bool:
 
 
 def check_unreserved_token_name(text: str) -> None:
-    """No pattern says which words are taken."""
+    """No pattern excludes the reserved names."""
     if text not in RESERVED:
         check_token_name("name", text)
 
@@ -73,6 +73,6 @@ def test_the_pattern_is_exact(pattern: str, low: int, high: int, check: Callable
 
 
 @pytest.mark.parametrize("name", ["é", "straße", "名前/작업", "a/Ω"])
-def test_other_letters_are_let_through(name: str) -> None:
+def test_letters_beyond_ascii_are_allowed(name: str) -> None:
     assert re.search(fields.JOB_ID_PATTERN, name)
     assert is_accepted(partial(names.check_job_id, "job_id"), name)

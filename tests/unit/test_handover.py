@@ -1,4 +1,4 @@
-"""Passing a live session on: context and claims go with it, and the old holder has no say any more."""
+"""Handing over a live session: its context and claims go with it, and the old lease is lost at once."""
 
 from typing import Any
 
@@ -47,8 +47,8 @@ def take(world: World, agent: str = "bob", **terms: Any) -> SessionReply:
 
 def test_context_and_claims_go_with_the_session(world: World) -> None:
     before = working(world)
-    given = hand_over(world, before.lease_id)
-    assert (given.agent, given.jobs) == ("bob", ["task"])
+    handed_over = hand_over(world, before.lease_id)
+    assert (handed_over.agent, handed_over.jobs) == ("bob", ["task"])
     taken = take(world)
     assert (taken.resumed, taken.context, taken.phase, taken.note) == (True, {"turn": 4}, "executing", "yours")
     (task,) = taken.in_flight
@@ -59,7 +59,7 @@ def test_context_and_claims_go_with_the_session(world: World) -> None:
     assert world.ask(GetJob(job_id="task")).status == "done"
 
 
-def test_the_old_lease_is_dead_at_once(world: World) -> None:
+def test_the_old_lease_is_lost_at_once(world: World) -> None:
     before = working(world)
     hand_over(world, before.lease_id)
     lease = before.lease_id or ""
@@ -76,7 +76,7 @@ def test_the_old_lease_is_dead_at_once(world: World) -> None:
             world.do(command)
 
 
-def test_there_is_an_owner_all_the_time(world: World) -> None:
+def test_there_is_always_an_owner(world: World) -> None:
     before = working(world)
     hand_over(world, before.lease_id)
     view = world.ask(GetJob(job_id="task"))
@@ -87,11 +87,11 @@ def test_there_is_an_owner_all_the_time(world: World) -> None:
     assert [event.type for event in tail] == ["session_handed_over", "released", "claimed"]
     assert (tail[0].agent, tail[0].data["to_agent"]) == ("ann", "bob")
     assert (tail[1].agent, tail[1].reason) == ("ann", "handed over to 'bob'")
-    assert tail[1].data["handed_over_to"] == "bob", "it is not back in its queue, whatever its status says"
+    assert tail[1].data["handed_over_to"] == "bob", "it is not back in its queue, whatever the status in the event"
     assert (tail[2].agent, tail[2].data["handed_over_by"]) == ("bob", "ann")
 
 
-def test_only_whom_it_was_given_to_can_take_it(world: World) -> None:
+def test_only_the_named_agent_can_take_the_session(world: World) -> None:
     before = working(world)
     hand_over(world, before.lease_id)
     for agent in ("ann", "eve"):
@@ -102,7 +102,7 @@ def test_only_whom_it_was_given_to_can_take_it(world: World) -> None:
         take(world)
 
 
-def test_it_can_be_taken_as_a_task(world: World) -> None:
+def test_claiming_its_task_takes_the_session(world: World) -> None:
     before = working(world)
     hand_over(world, before.lease_id)
     claimed = world.do(ClaimTask(session_id="s", owner="bob", queues=("tasks",)))
@@ -111,17 +111,17 @@ def test_it_can_be_taken_as_a_task(world: World) -> None:
     world.do(ReleaseTask(session_id="s", job_id="task", lease_id=claimed.lease_id or "", outcome="done"))
 
 
-def test_the_call_can_be_repeated(world: World) -> None:
+def test_a_hand_over_can_be_repeated(world: World) -> None:
     before = working(world)
     first = hand_over(world, before.lease_id)
     events = len(world.log())
     assert hand_over(world, before.lease_id) == first
     take(world)
-    assert hand_over(world, before.lease_id).jobs == ["task"], "also when it was taken in the meantime"
+    assert hand_over(world, before.lease_id).jobs == ["task"], "even after it was taken"
     assert len(world.log()) == events + 1
 
 
-def test_the_giver_does_not_get_it_back_by_repeating_how_it_was_opened(world: World) -> None:
+def test_the_old_owner_does_not_get_the_session_back_by_repeating_how_it_opened_it(world: World) -> None:
     world.do(Enqueue(job_id="task", kind="build"))
     claim = ClaimTask(session_id="s", owner="ann", queues=("default",), request_id="r")
     hand_over(world, world.do(claim).lease_id)
@@ -131,14 +131,14 @@ def test_the_giver_does_not_get_it_back_by_repeating_how_it_was_opened(world: Wo
     assert take(world).agent == "bob"
 
 
-def test_another_principal_learns_nothing_by_repeating_it(world: World) -> None:
+def test_another_principal_learns_nothing_by_repeating_the_hand_over(world: World) -> None:
     working(world)
     hand_over(world, None)
     with pytest.raises(NotFound):
         hand_over(world, None, principal="guest")
 
 
-def test_without_a_lease_it_is_only_a_repetition_until_the_session_is_taken(world: World) -> None:
+def test_without_a_lease_the_same_call_is_a_repeat_only_until_the_session_is_taken(world: World) -> None:
     working(world)
     hand_over(world, None)
     taken = take(world)
@@ -149,7 +149,7 @@ def test_without_a_lease_it_is_only_a_repetition_until_the_session_is_taken(worl
 
 
 @pytest.mark.parametrize("ending", ["closed", "expired", "never taken"])
-def test_a_giver_is_forgotten_when_the_session_begins_anew(world: World, ending: str) -> None:
+def test_the_old_owner_is_forgotten_when_the_session_is_opened_again(world: World, ending: str) -> None:
     before = working(world)
     hand_over(world, before.lease_id)
     if ending != "never taken":
@@ -163,18 +163,18 @@ def test_a_giver_is_forgotten_when_the_session_begins_anew(world: World, ending:
     world.do(KeepSessionAlive(session_id="s", lease_id=resumed.lease_id))
 
 
-def test_only_the_last_giver_may_repeat_it(world: World) -> None:
+def test_only_the_last_hand_over_can_be_repeated(world: World) -> None:
     first = working(world).lease_id
     hand_over(world, first)
     hand_over(world, take(world).lease_id, to_agent="ann")
     last = take(world, "ann").lease_id
-    answer = hand_over(world, last)
-    assert hand_over(world, last) == answer
+    reply = hand_over(world, last)
+    assert hand_over(world, last) == reply
     with pytest.raises(LeaseLost, match="bob"):
         hand_over(world, first)
 
 
-def test_whoever_hands_it_over_the_claims_stay_their_principals(world: World) -> None:
+def test_claims_keep_their_principal_when_an_operator_hands_the_session_over(world: World) -> None:
     session = take(world, "ann", principal="team")
     world.do(ClaimJob(job_id="job", owner="ann", session_id="s", principal="team"))
     hand_over(world, session.lease_id, session_id="team/s", principal="operator")
@@ -188,7 +188,7 @@ def test_whoever_hands_it_over_the_claims_stay_their_principals(world: World) ->
     assert (owner.principal, world.ask(GetSession(session_id="team/s")).principal) == ("team", "team")
 
 
-def test_a_lock_stays_one_with_its_lock_delay(world: World) -> None:
+def test_a_lock_stays_a_lock_and_keeps_its_lock_delay(world: World) -> None:
     session = take(world, "ann")
     lock = AcquireLock(job_id="lock", owner="ann", session_id="s", ephemeral=True, lock_delay=10)
     world.do(lock)
@@ -201,7 +201,7 @@ def test_a_lock_stays_one_with_its_lock_delay(world: World) -> None:
     assert (reply.status, reply.retry_after_ms) == ("delayed", 10_000)
 
 
-def test_it_is_alive_from_the_hand_over_on_for_as_long_as_whoever_takes_it_says(world: World) -> None:
+def test_the_ttl_restarts_at_the_hand_over_and_the_new_owner_sets_its_own(world: World) -> None:
     before = working(world)
     world.advance(20)
     hand_over(world, before.lease_id)
@@ -211,7 +211,7 @@ def test_it_is_alive_from_the_hand_over_on_for_as_long_as_whoever_takes_it_says(
     assert (claimed.ttl, claimed.remaining_ms) == (60, 60_000)
 
 
-def test_what_the_giver_had_to_say_is_over_with_the_session(world: World) -> None:
+def test_the_note_of_a_hand_over_ends_with_the_session(world: World) -> None:
     hand_over(world, working(world).lease_id)
     taken = take(world)
     assert taken.note == "yours"
@@ -220,14 +220,14 @@ def test_what_the_giver_had_to_say_is_over_with_the_session(world: World) -> Non
     assert (view.note, view.offered, take(world).note) == (None, False, None)
 
 
-def test_an_offer_that_nobody_took_is_none_any_more(world: World) -> None:
+def test_an_offer_ends_when_the_session_expires(world: World) -> None:
     hand_over(world, working(world).lease_id)
     world.advance(30)
     view = world.ask(GetSession(session_id="s"))
     assert (view.status, view.offered) == ("expired", False)
 
 
-def test_nobody_comes_for_it(world: World) -> None:
+def test_anyone_can_resume_a_session_that_nobody_took(world: World) -> None:
     before = working(world)
     hand_over(world, before.lease_id)
     world.advance(30)
@@ -236,7 +236,7 @@ def test_nobody_comes_for_it(world: World) -> None:
     assert [(task.job_id, task.status) for task in resumed.in_flight] == [("task", "queued")]
 
 
-def test_time_starts_anew(world: World) -> None:
+def test_the_hand_over_counts_as_a_heartbeat(world: World) -> None:
     before = working(world)
     world.advance(29)
     hand_over(world, before.lease_id)
@@ -244,7 +244,7 @@ def test_time_starts_anew(world: World) -> None:
     assert take(world).in_flight[0].is_ours
 
 
-def test_it_can_be_passed_on_and_back(world: World) -> None:
+def test_a_session_can_be_handed_over_and_back(world: World) -> None:
     lease = working(world).lease_id
     for number in range(6):
         to_agent = "bob" if number % 2 == 0 else "ann"
@@ -268,7 +268,7 @@ def test_locks_and_other_claims_go_along(world: World) -> None:
     world.do(HeartbeatJob(job_id="b", lease_id=taken.lease_id))
 
 
-def test_without_a_lease_only_the_same_principal_may(world: World) -> None:
+def test_without_a_lease_only_the_same_principal_can_hand_over(world: World) -> None:
     working(world)
     with pytest.raises(NotFound):
         hand_over(world, None, principal="guest")
@@ -286,6 +286,6 @@ def test_a_session_that_has_ended_cannot_be_handed_over(world: World) -> None:
         hand_over(world, None, session_id="never")
 
 
-def test_somebody_has_to_be_named() -> None:
+def test_a_hand_over_names_an_agent() -> None:
     with pytest.raises(InvalidInput, match="to_agent"):
         HandOverSession(session_id="s", lease_id=None, to_agent="")

@@ -1,4 +1,4 @@
-"""Whether the work gets done, judged by thresholds."""
+"""Whether work gets done, judged by thresholds."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,9 +13,9 @@ from octostore.core.replies import Figures, SessionView
 NOW = datetime(2026, 7, 1, 10, tzinfo=UTC)
 
 
-def figures(**told: Any) -> Figures:
+def figures(**values: Any) -> Figures:
     nothing: dict[str, Any] = dict.fromkeys(("claimed", "late", "dead", "open_sessions", "waiting", "taken_back"), 0)
-    return Figures(**{**nothing, "oldest_due_at": None, "queued": {}, "seq": 0, "at": NOW, **told})
+    return Figures(**{**nothing, "oldest_due_at": None, "queued": {}, "seq": 0, "at": NOW, **values})
 
 
 def test_nothing_to_do_is_fine() -> None:
@@ -24,7 +24,7 @@ def test_nothing_to_do_is_fine() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "status", "reason"),
+    ("values", "status", "reason"),
     [
         ({"late": 1}, "degraded", "1 claim is late with heartbeats"),
         ({"late": 10}, "unhealthy", "10 claims are late with heartbeats"),
@@ -36,25 +36,25 @@ def test_nothing_to_do_is_fine() -> None:
         ({"oldest_due_at": NOW - timedelta(hours=1)}, "unhealthy", "a job has been waiting for 3,600 s"),
     ],
 )
-def test_what_is_not_as_it_should_be(told: dict[str, Any], status: str, reason: str) -> None:
-    health = judge(figures(**told), [], Thresholds())
+def test_a_figure_at_its_threshold_is_a_reason(values: dict[str, Any], status: str, reason: str) -> None:
+    health = judge(figures(**values), [], Thresholds())
     assert (health.status, health.reasons) == (status, [reason])
-    told_too = judged(figures(**told))
-    assert (told_too.status, told_too.reasons) == (status, [reason])
+    judged_figures = judged(figures(**values))
+    assert (judged_figures.status, judged_figures.reasons) == (status, [reason])
 
 
 def test_just_below_is_still_fine() -> None:
-    told = figures(taken_back=4, oldest_due_at=NOW - timedelta(seconds=299), waiting=1_000_000)
-    assert judge(told, [], Thresholds()).status == "ok"
+    below = figures(taken_back=4, oldest_due_at=NOW - timedelta(seconds=299), waiting=1_000_000)
+    assert judge(below, [], Thresholds()).status == "ok"
 
 
-def test_the_worst_is_told_first() -> None:
+def test_the_worst_reason_comes_first() -> None:
     health = judge(figures(dead=500, late=1), [], Thresholds())
     assert health.status == "unhealthy"
     assert health.reasons == ["500 dead jobs need attention", "1 claim is late with heartbeats"]
 
 
-def test_thresholds_are_whatever_one_says() -> None:
+def test_thresholds_can_be_set() -> None:
     strict = Thresholds(waiting=Threshold(10, 20), late=Threshold(None, 5))
     assert judge(figures(waiting=10), [], strict).status == "degraded"
     assert judge(figures(waiting=20), [], strict).status == "unhealthy"
@@ -69,15 +69,15 @@ def test_just_below_unhealthy_is_degraded() -> None:
         assert judge(figures(**{field: value}), [], Thresholds()).status == "degraded", field
 
 
-def test_every_figure_is_told_as_what_it_is() -> None:
-    told = figures(claimed=1, late=2, dead=3, open_sessions=4, waiting=5, taken_back=6, oldest_due_at=NOW)
-    health = judge(told, [], Thresholds())
+def test_health_includes_every_figure() -> None:
+    counted = figures(claimed=1, late=2, dead=3, open_sessions=4, waiting=5, taken_back=6, oldest_due_at=NOW)
+    health = judge(counted, [], Thresholds())
     assert (health.running, health.late, health.dead, health.open_sessions) == (1, 2, 3, 4)
     assert (health.queued, health.takeovers_last_hour, health.oldest_waiting_seconds) == (5, 6, 0)
 
 
 @pytest.mark.parametrize(("age", "is_late"), [(-1, False), (0, False), (39.999, False), (40, True), (59, True)])
-def test_a_session_is_late_once_two_thirds_of_its_time_are_over(age: float, is_late: bool) -> None:
+def test_a_session_is_late_after_two_thirds_of_its_ttl(age: float, is_late: bool) -> None:
     beat = NOW - timedelta(seconds=age)
     session = SessionView(
         session_id="s",
@@ -92,10 +92,10 @@ def test_a_session_is_late_once_two_thirds_of_its_time_are_over(age: float, is_l
         jobs=["task"],
         phase="executing",
     )
-    (told,) = judge(figures(), [session], Thresholds()).sessions
-    assert (told.session_id, told.agent, told.phase, told.jobs) == ("s", "ann", "executing", ["task"])
-    assert (told.is_late, told.heartbeat_age_seconds) == (is_late, max(0, age))
+    (seen,) = judge(figures(), [session], Thresholds()).sessions
+    assert (seen.session_id, seen.agent, seen.phase, seen.jobs) == ("s", "ann", "executing", ["task"])
+    assert (seen.is_late, seen.heartbeat_age_seconds) == (is_late, max(0, age))
 
 
-def test_what_is_degraded_may_be_unhealthy_at_once() -> None:
+def test_with_equal_thresholds_the_status_is_unhealthy() -> None:
     assert judge(figures(late=3), [], Thresholds(late=Threshold(3, 3))).status == "unhealthy"

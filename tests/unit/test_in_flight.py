@@ -1,4 +1,4 @@
-"""What a session was working on when it was lost, until it claims that again or ends in order."""
+"""What a session was working on when it expired, until it claims the job again or is closed."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def bind(world: World, *jobs: str, session_id: str = "s", owner: str = "ann") ->
 
 
 def lose(world: World, *jobs: str) -> SessionReply:
-    """The session loses these jobs, and is resumed."""
+    """Let the session lose these jobs, and resume it."""
     open_session(world)
     bind(world, *jobs)
     world.advance(30)
@@ -29,27 +29,27 @@ def in_flight(world: World) -> list[str]:
     return world.ask(GetSession(session_id="s")).in_flight
 
 
-def test_what_is_claimed_again_is_not_in_flight_any_more(world: World) -> None:
+def test_a_job_that_is_claimed_again_is_no_longer_in_flight(world: World) -> None:
     lose(world, "a", "b")
     assert in_flight(world) == ["a", "b"]
     bind(world, "a")
     assert in_flight(world) == ["b"]
 
 
-def test_what_another_session_claims_stays_in_flight(world: World) -> None:
+def test_a_job_that_another_session_claims_stays_in_flight(world: World) -> None:
     lose(world, "a")
     open_session(world, "t", "bob")
     bind(world, "a", session_id="t", owner="bob")
     assert in_flight(world) == ["a"]
 
 
-def test_a_session_that_ends_in_order_has_nothing_in_flight(world: World) -> None:
+def test_a_closed_session_has_nothing_in_flight(world: World) -> None:
     resumed = lose(world, "a")
     world.do(CloseSession(session_id="s", lease_id=resumed.lease_id))
     assert (in_flight(world), open_session(world).in_flight) == ([], [])
 
 
-def test_what_is_lost_twice_is_in_flight_once_and_last(world: World) -> None:
+def test_a_job_that_is_lost_twice_is_in_flight_once_and_last(world: World) -> None:
     lose(world, "a", "b")
     bind(world, "a")
     world.advance(30)
@@ -65,7 +65,7 @@ def test_the_last_hundred_are_remembered(world: World) -> None:
     assert in_flight(world) == names[-100:]
 
 
-def test_what_somebody_else_works_on_is_told_as_theirs(world: World) -> None:
+def test_an_in_flight_job_shows_its_new_owner(world: World) -> None:
     world.do(Enqueue(job_id="a", kind="build"))
     open_session(world)
     (first,) = bind(world, "a")

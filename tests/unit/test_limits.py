@@ -1,4 +1,4 @@
-"""A limit on everything; exceeding one names the field, the limit and the size, and changes nothing."""
+"""Everything has a limit. Exceeding one names the field, the limit and the size, and changes nothing."""
 
 from collections.abc import Callable
 from typing import Any
@@ -56,7 +56,7 @@ AT_THE_LIMIT: list[tuple[str, Callable[..., Any], dict[str, Any], Any, Any]] = [
 
 
 @pytest.mark.parametrize(("field", "command", "terms", "allowed", "refused"), AT_THE_LIMIT)
-def test_what_is_at_the_limit_passes_and_what_is_beyond_does_not(
+def test_a_value_at_the_limit_passes_and_one_beyond_is_refused(
     field: str, command: Callable[..., Any], terms: dict[str, Any], allowed: Any, refused: Any
 ) -> None:
     parameter = "data" if field == "checkpoint" else field
@@ -79,7 +79,7 @@ def test_what_is_at_the_limit_passes_and_what_is_beyond_does_not(
         ("queues", c.ClaimTask, {"owner": "ann", "session_id": "s"}, 10),
     ],
 )
-def test_so_many_may_be_named_and_no_more(
+def test_lists_of_names_have_a_maximum_length(
     field: str, command: Callable[..., Any], terms: dict[str, Any], most: int
 ) -> None:
     names = tuple(f"name-{number}" for number in range(most + 1))
@@ -91,7 +91,7 @@ def test_so_many_may_be_named_and_no_more(
 
 
 @pytest.mark.parametrize("bad", [5.0, 5.5, "5", True, float("nan")])
-def test_a_whole_number_is_nothing_else(bad: Any) -> None:
+def test_a_whole_number_must_be_an_int(bad: Any) -> None:
     with pytest.raises(InvalidInput) as caught:
         c.Enqueue(job_id="job", kind="k", priority=bad)
     assert caught.value.field == "priority"
@@ -105,7 +105,7 @@ def test_a_note_may_have_several_lines_and_no_nul(command: Callable[..., Any]) -
     assert caught.value.field == "note"
 
 
-def test_what_is_not_said_is_as_documented() -> None:
+def test_the_defaults_are_as_documented() -> None:
     task = c.Enqueue(job_id="job", kind="k")
     assert (task.priority, task.max_attempts, task.queue) == (5, 5, "default")
     assert (c.ClaimJob(**CLAIM).ttl, c.OpenSession(session_id="s", agent="a").ttl) == (120, 120)
@@ -126,7 +126,7 @@ def test_an_owner_is_one_line_of_text(bad: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("bad", "said"),
+    ("bad", "message"),
     [
         ("two\nlines", r"control characters or line breaks, like '\\n'"),
         ("ann\u202e", r"invisible or bidirectional control characters, like U\+202E \(RIGHT-TO-LEFT OVERRIDE\)"),
@@ -134,8 +134,8 @@ def test_an_owner_is_one_line_of_text(bad: Any) -> None:
         ("private \ue000", r"like U\+E000$"),
     ],
 )
-def test_a_character_that_cannot_be_seen_is_named(bad: str, said: str) -> None:
-    with pytest.raises(InvalidInput, match=said):
+def test_an_invisible_character_is_named(bad: str, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
         c.ClaimJob(job_id="job", owner=bad)
 
 
@@ -200,17 +200,17 @@ def test_bad_names(name: Any) -> None:
     assert caught.value.field == "job_id"
 
 
-def test_which_signs_a_job_may_have_and_which_any_other_name() -> None:
-    """As contract.md lists them. No sign beyond ASCII is allowed."""
+def test_which_symbols_each_kind_of_name_allows() -> None:
+    """As contract.md lists them. No symbol beyond ASCII is allowed."""
     codes = [*range(0x1000), *range(0x1000, 0x2_0000, 11)]
-    signs = {chr(code) for code in codes if not chr(code).isalnum()}
+    symbols = {chr(code) for code in codes if not chr(code).isalnum()}
     for check, allowed in [
         (names.check_job_id, "-_./#:@+="),
         (names.check_lock_name, "-_./"),
         (names.check_name, "-_."),
         (names.check_prefix, "-_./#:@+="),
     ]:
-        assert {sign for sign in signs if verdict(check, "name", f"a{sign}b") is None} == set(allowed)
+        assert {symbol for symbol in symbols if verdict(check, "name", f"a{symbol}b") is None} == set(allowed)
 
 
 def test_a_refusal_lists_what_is_allowed() -> None:
@@ -232,9 +232,9 @@ def test_a_number_out_of_range_is_shown_as_it_was_written(seconds: float, shown:
         limits.check_seconds("ttl", seconds, 1_000, 86_400_000)
 
 
-@pytest.mark.parametrize("sign", "#:@+=")
-def test_a_lock_keeps_its_own_rule(sign: str) -> None:
-    name = f"a{sign}b"
+@pytest.mark.parametrize("symbol", "#:@+=")
+def test_a_lock_name_allows_fewer_symbols(symbol: str) -> None:
+    name = f"a{symbol}b"
     c.ClaimJob(job_id=name, owner="ann")
     for lock in (lambda: c.AcquireLock(job_id=name, owner="ann"), lambda: c.ReleaseLock(job_id=name, lease_id="l")):
         with pytest.raises(InvalidInput) as caught:
@@ -243,7 +243,7 @@ def test_a_lock_keeps_its_own_rule(sign: str) -> None:
 
 
 @given(st.text(max_size=300))
-def test_any_text_is_a_good_name_or_bad_input_and_nothing_else(name: str) -> None:
+def test_any_text_is_a_good_name_or_invalid_input(name: str) -> None:
     try:
         check_job_id("job_id", name)
     except InvalidInput:
@@ -258,7 +258,7 @@ def test_a_name_of_exactly_256_bytes() -> None:
 
 
 class OddText(str):
-    """Not exactly text, so it is looked at more closely."""
+    """Not exactly `str`, so it gets the thorough check."""
 
     __slots__ = ()
 
@@ -283,13 +283,13 @@ texts = st.text(max_size=20) | st.text(st.sampled_from("aZ0-_./ é\0\n\x7f\ud800
 
 
 @given(texts, st.integers(0, 20))
-def test_the_quick_look_at_a_text_decides_as_the_close_one(text: str, limit: int) -> None:
+def test_the_quick_check_of_a_text_agrees_with_the_thorough_one(text: str, limit: int) -> None:
     quick = verdict(limits.check_line, "owner", text, limit)
     assert quick == verdict(limits.check_line, "owner", OddText(text), limit)
 
 
 @given(st.integers(-3, 12) | st.floats(-3, 12) | st.sampled_from([float("nan"), float("inf"), 10.000000000000002]))
-def test_the_quick_look_at_a_number_decides_as_the_close_one(number: float) -> None:
+def test_the_quick_check_of_a_number_agrees_with_the_thorough_one(number: float) -> None:
     odd = OddFloat(number) if isinstance(number, float) else OddInteger(number)
     assert verdict(limits.check_range, "ttl", number, 1, 10) == verdict(limits.check_range, "ttl", odd, 1, 10)
 
@@ -299,10 +299,10 @@ def test_the_quick_look_at_a_number_decides_as_the_close_one(number: float) -> N
     | st.text(st.sampled_from("a0-_./#:@+=;?"), max_size=20)
     | st.from_regex(r"[A-Za-z0-9_.#:@+=-]{60,70}", fullmatch=True)
 )
-def test_the_quick_look_at_a_name_decides_as_the_close_one(name: str) -> None:
+def test_the_quick_check_of_a_name_agrees_with_the_thorough_one(name: str) -> None:
     checks: list[Callable[..., None]] = [names.check_job_id, names.check_lock_name, names.check_name]
     quick = [verdict(check, "queue", name) for check in checks]
     with pytest.MonkeyPatch.context() as patch:
-        for quick_look in ("_is_plain", "_is_plain_job_id"):
-            patch.setattr(names, quick_look, lambda _: None)
+        for quick_check in ("_is_plain", "_is_plain_job_id"):
+            patch.setattr(names, quick_check, lambda _: None)
         assert quick == [verdict(check, "queue", name) for check in checks]

@@ -45,7 +45,7 @@ def test_a_free_lock_is_acquired(world: World) -> None:
     assert b'"is_lock":true' in world.log()[0].details
 
 
-def test_its_holder_acquires_it_again_which_renews_it_and_changes_nothing_else(world: World) -> None:
+def test_acquiring_a_lock_again_renews_it_and_changes_nothing_else(world: World) -> None:
     first = acquire(world, metadata=b'"first"', ttl=60, lock_delay=5)
     world.advance(40)
     again = acquire(world, owner="another name", metadata=b'"first"', ttl=90, lock_delay=0)
@@ -57,17 +57,17 @@ def test_its_holder_acquires_it_again_which_renews_it_and_changes_nothing_else(w
     world.advance(89)
     assert acquire(world, "bob").status == "held"
     world.advance(1)
-    assert acquire(world, "bob").status == "delayed", "the lock-delay is still the first one's"
+    assert acquire(world, "bob").status == "delayed", "the lock delay is still that of the first call"
 
 
-def test_acquiring_it_again_may_make_it_shorter(world: World) -> None:
+def test_acquiring_a_lock_again_may_shorten_its_ttl(world: World) -> None:
     acquire(world, ttl=3_600)
     assert acquire(world, ttl=1).remaining_ms == 1_000
     world.advance(1)
     assert acquire(world, "bob").status == "claimed"
 
 
-def test_acquiring_it_again_is_a_heartbeat(world: World) -> None:
+def test_acquiring_a_lock_again_is_a_heartbeat(world: World) -> None:
     first = acquire(world)
     world.advance(40)
     acquire(world)
@@ -77,7 +77,7 @@ def test_acquiring_it_again_is_a_heartbeat(world: World) -> None:
     assert (owner.heartbeat_at - first.claimed_at).total_seconds() == 40
 
 
-def test_it_is_acquired_again_within_a_batch(world: World) -> None:
+def test_a_lock_is_acquired_again_within_a_batch(world: World) -> None:
     terms: dict[str, Any] = {"job_id": "lock", "owner": "ann"}
     first, again, other = world.batch(
         [
@@ -89,10 +89,10 @@ def test_it_is_acquired_again_within_a_batch(world: World) -> None:
     assert (again.lease_id, again.remaining_ms) == (first.lease_id, 20_000)
     assert (other.status, other.retry_after_ms) == ("held", 20_000)
     world.advance(19)
-    assert acquire(world, "bob").status == "held", "what was saved is the last renewal"
+    assert acquire(world, "bob").status == "held", "the last renewal was saved"
 
 
-def test_somebody_else_is_told_who_has_it_and_nothing_that_authorises(world: World) -> None:
+def test_others_see_who_holds_it_but_no_lease_id(world: World) -> None:
     first = acquire(world, metadata=b'"deploying"', ttl=60)
     world.advance(10)
     other = acquire(world, "bob")
@@ -101,12 +101,12 @@ def test_somebody_else_is_told_who_has_it_and_nothing_that_authorises(world: Wor
     assert other.lease_id is None
 
 
-def test_the_principal_holds_it_and_not_the_owners_name(world: World) -> None:
+def test_the_principal_holds_it_not_the_owner_name(world: World) -> None:
     acquire(world, "ann", owner="worker")
     assert acquire(world, "bob", owner="worker").status == "held"
 
 
-def test_after_its_expiry_even_its_holder_gets_a_new_one(world: World) -> None:
+def test_after_its_expiry_even_its_holder_gets_a_new_lease(world: World) -> None:
     first = acquire(world, ttl=10)
     world.advance(10)
     second = acquire(world)
@@ -136,7 +136,7 @@ def test_a_release_is_not_repeated(world: World) -> None:
     assert world.event_types() == ["claimed", "released"]
 
 
-def test_a_late_release_does_not_end_the_lock_of_the_next(world: World) -> None:
+def test_a_late_release_does_not_end_the_lock_of_the_next_holder(world: World) -> None:
     first = acquire(world, ttl=10)
     world.advance(10)
     second = acquire(world, "bob")
@@ -154,7 +154,7 @@ def test_a_release_needs_the_lease(world: World) -> None:
         ReleaseLock(job_id="lock", lease_id="")
 
 
-def test_a_lock_delay_keeps_it_from_everybody_for_a_while(world: World) -> None:
+def test_a_lock_delay_keeps_everybody_out_for_a_while(world: World) -> None:
     first = acquire(world, lock_delay=10)
     world.do(ReleaseLock(job_id="lock", lease_id=lease(first)))
     for principal in ("bob", "ann"):
@@ -175,7 +175,7 @@ def test_a_lease_of_a_lock_authorises_heartbeats_too(world: World) -> None:
 # Locks and other claims on the same name
 
 
-def test_a_claim_by_the_same_principal_is_no_lock(world: World) -> None:
+def test_a_claim_by_the_same_principal_is_not_a_lock(world: World) -> None:
     claimed = world.do(ClaimJob(job_id="lock", owner="ann", principal="ann", request_id="r"))
     assert acquire(world).status == "held"
     assert acquire(world, request_id="r").status == "held"
@@ -183,12 +183,12 @@ def test_a_claim_by_the_same_principal_is_no_lock(world: World) -> None:
     assert acquire(world).status == "claimed"
 
 
-def test_a_lock_is_held_for_who_claims_the_job(world: World) -> None:
+def test_claiming_a_job_that_is_locked_gets_held(world: World) -> None:
     acquire(world)
     assert world.do(ClaimJob(job_id="lock", owner="ann", principal="ann")).status == "held"
 
 
-def test_a_done_job_is_acquired(world: World) -> None:
+def test_a_done_job_can_be_acquired(world: World) -> None:
     done = world.do(ClaimJob(job_id="lock", owner="ann"))
     world.do(ReleaseJob(job_id="lock", lease_id=lease(done), outcome="done", result=b"1"))
     assert world.do(ClaimJob(job_id="lock", owner="ann")).status == "done"
@@ -198,7 +198,7 @@ def test_a_done_job_is_acquired(world: World) -> None:
     assert world.ask(GetJob(job_id="lock")).status == "free"
 
 
-def test_a_task_that_waits_is_acquired_and_goes_back_into_the_line(world: World) -> None:
+def test_a_queued_task_can_be_acquired_and_goes_back_to_its_queue(world: World) -> None:
     world.do(Enqueue(job_id="lock", kind="build"))
     reply = acquire(world)
     assert world.do(ClaimNext(owner="bob")).status == "empty"
@@ -206,7 +206,7 @@ def test_a_task_that_waits_is_acquired_and_goes_back_into_the_line(world: World)
     assert world.do(ClaimNext(owner="bob")).job_id == "lock"
 
 
-def test_a_dead_job_is_not_acquired(world: World) -> None:
+def test_a_dead_job_cannot_be_acquired(world: World) -> None:
     world.do(Enqueue(job_id="lock", kind="build", max_attempts=1))
     failed = world.do(ClaimNext(owner="bob"))
     world.do(ReleaseJob(job_id="lock", lease_id=lease(failed), outcome="failed"))
@@ -236,18 +236,18 @@ def test_an_ephemeral_lock_is_released_when_its_session_is_closed(world: World) 
     assert acquire(world, "bob").status == "claimed"
 
 
-def test_an_ephemeral_lock_is_its_sessions_and_two_of_one_principal_contend(world: World) -> None:
+def test_an_ephemeral_lock_belongs_to_its_session_and_not_to_its_principal(world: World) -> None:
     for session_id in ("s", "t"):
         open_session(world, session_id)
     first = acquire(world, session_id="s", ephemeral=True)
     assert acquire(world, session_id="t", ephemeral=True).status == "held"
-    assert acquire(world).status == "held", "nor has the principal itself got it"
+    assert acquire(world).status == "held", "the principal itself does not hold it"
     assert acquire(world, session_id="s").status == "held"
     again = acquire(world, session_id="s", ephemeral=True)
     assert (again.lease_id, again.replayed) == (first.lease_id, True)
 
 
-def test_a_lock_of_the_principal_is_held_for_its_sessions(world: World) -> None:
+def test_a_session_does_not_hold_the_lock_of_its_principal(world: World) -> None:
     open_session(world)
     acquire(world)
     assert acquire(world, session_id="s", ephemeral=True).status == "held"
@@ -264,7 +264,7 @@ def test_acquiring_an_ephemeral_lock_again_does_not_outlive_the_session(world: W
     assert (again.expires_at - again.heartbeat_at).total_seconds() == 10
 
 
-def test_a_lock_that_is_not_ephemeral_only_needs_the_session_to_be_there(world: World) -> None:
+def test_a_lock_that_is_not_ephemeral_only_needs_the_session_to_exist(world: World) -> None:
     open_session(world, ttl=30)
     reply = acquire(world, session_id="s", ttl=60)
     assert (reply.session_id, reply.remaining_ms) == (None, 60_000)
@@ -276,7 +276,7 @@ def test_a_lock_that_is_not_ephemeral_only_needs_the_session_to_be_there(world: 
 
 @pytest.mark.parametrize("ephemeral", [True, False])
 @pytest.mark.parametrize("is_free", [True, False])
-def test_the_session_of_a_stranger_is_not_found(world: World, ephemeral: bool, is_free: bool) -> None:
+def test_the_session_of_another_principal_is_not_found(world: World, ephemeral: bool, is_free: bool) -> None:
     open_session(world, "strange", "bob")
     if not is_free:
         acquire(world, "cyd")
@@ -311,7 +311,7 @@ def test_a_lock_lasts_from_a_second_to_an_hour(ttl: float) -> None:
 
 
 @pytest.mark.parametrize("ttl", [0, 0.999, 3_600.001, 86_400, float("nan"), "60", True])
-def test_a_lock_lasts_no_shorter_and_no_longer(ttl: Any) -> None:
+def test_a_shorter_or_longer_ttl_is_refused(ttl: Any) -> None:
     with pytest.raises(InvalidInput) as caught:
         AcquireLock(job_id="lock", owner="ann", ttl=ttl)
     assert caught.value.field == "ttl"
@@ -352,7 +352,7 @@ def test_metadata_is_text(metadata: bytes) -> None:
         ("request_id", "r" * 129),
     ],
 )
-def test_everything_else_is_within_the_limits_of_claims(field: str, value: Any) -> None:
+def test_every_other_field_has_the_limits_of_claims(field: str, value: Any) -> None:
     with pytest.raises(InvalidInput) as caught:
         AcquireLock(**{"job_id": "lock", "owner": "ann", field: value})
     assert caught.value.field == field

@@ -1,4 +1,4 @@
-"""The server's log: what strangers can cause at most once a minute for each kind, and how its lines look."""
+"""The server's log: what strangers can cause is logged at most once a minute for each kind; and how lines look."""
 
 import json
 import logging
@@ -9,7 +9,7 @@ from octostore.server.log import MINUTE_SECONDS, ThrottledLog
 from octostore.server.log_formats import OURS, JsonLines, TextLines, log_to_stderr
 
 
-def test_the_first_of_each_kind_in_each_minute_and_how_many_were_left_out(caplog: pytest.LogCaptureFixture) -> None:
+def test_each_kind_is_logged_once_a_minute_with_the_number_left_out(caplog: pytest.LogCaptureFixture) -> None:
     now = [5.0]
     throttled = ThrottledLog(lambda: now[0])
     for address in ("a", "b", "c"):
@@ -29,7 +29,7 @@ def test_the_first_of_each_kind_in_each_minute_and_how_many_were_left_out(caplog
     ]
 
 
-def test_those_who_cause_it_are_told_apart_and_beyond_a_limit_counted_together(
+def test_sources_are_throttled_separately_and_beyond_a_limit_together(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("octostore.server.log.MAX_SOURCES", 3)
@@ -77,7 +77,7 @@ def test_a_line_for_machines() -> None:
 
 
 @pytest.mark.parametrize("lines", [TextLines(), JsonLines()])
-def test_what_others_wrote_stays_on_its_line_and_hides_nothing(lines: logging.Formatter) -> None:
+def test_untrusted_text_stays_on_its_line_and_hides_nothing(lines: logging.Formatter) -> None:
     line = lines.format(record(HOSTILE, fields={"path": HOSTILE}))
     assert line.isprintable()
     if isinstance(lines, JsonLines):
@@ -85,7 +85,7 @@ def test_what_others_wrote_stays_on_its_line_and_hides_nothing(lines: logging.Fo
 
 
 @pytest.mark.parametrize("lines", [TextLines(), JsonLines()])
-def test_a_traceback_comes_with_it(lines: logging.Formatter) -> None:
+def test_a_traceback_is_logged(lines: logging.Formatter) -> None:
     failed = record("failed")
     with pytest.raises(ValueError, match="forged") as caught:
         raise ValueError(HOSTILE)

@@ -53,19 +53,19 @@ def batches(world: World, command: MatchingCommand) -> Iterator[ChangedReply]:
         command = replace(command, after=reply.after)
 
 
-def test_a_batch_is_the_first_by_name_and_tells_where_the_next_begins(world: World) -> None:
+def test_a_batch_has_the_first_jobs_by_name_and_says_where_the_next_begins(world: World) -> None:
     kill(world, "c", "a", "e", "b", "d")
     assert [(reply.changed, reply.after) for reply in batches(world, ALL)] == [(2, "b"), (2, "d"), (1, None)]
     assert changed(world) == ["a", "b", "c", "d", "e"]
 
 
-def test_when_all_fit_into_a_batch_it_is_known_to_be_the_last(world: World) -> None:
+def test_a_batch_that_fits_all_jobs_says_it_is_the_last(world: World) -> None:
     kill(world, "a", "b")
     assert world.do(ALL) == ChangedReply(changed=2, after=None)
     assert world.do(ALL) == ChangedReply(changed=0, after=None)
 
 
-def test_nothing_but_dead_jobs_is_changed(world: World) -> None:
+def test_only_dead_jobs_are_changed(world: World) -> None:
     enqueue(world, "queued", "claimed")
     world.do(ClaimNext(owner="ann", kinds=("build",)))
     seq = len(world.log())
@@ -93,8 +93,8 @@ def test_all_conditions_must_hold(world: World, terms: dict[str, Any], matching:
     assert changed(world) == matching
 
 
-def test_to_each_happens_what_happens_to_one(world: World) -> None:
-    """By the same rule: with the reason and the actor, the attempts, and what is left of it."""
+def test_each_job_changes_as_with_a_single_call(world: World) -> None:
+    """The same rule decides the reason, the actor, the attempts and what is left of the job."""
     enqueue(world, "a", max_attempts=1, payload=b"1")
     world.do(ClaimNext(owner="ann", ttl=5))
     world.advance(5)
@@ -105,11 +105,11 @@ def test_to_each_happens_what_happens_to_one(world: World) -> None:
     world.do(DiscardMatching(reason="gone", principal="root"))
     (job,) = world.ask(ListJobs()).jobs
     assert (job.status, job.queue, job.last_outcome, job.error) == ("free", None, "discarded", "gone")
-    told = [(event.type, event.actor, event.data["reason"]) for event in world.events() if "reason" in event.data]
-    assert told == [("requeued", "root", "the disk was full"), ("discarded", "root", "gone")]
+    reasons = [(event.type, event.actor, event.data["reason"]) for event in world.events() if "reason" in event.data]
+    assert reasons == [("requeued", "root", "the disk was full"), ("discarded", "root", "gone")]
 
 
-def test_a_job_that_dies_again_on_the_way_is_not_visited_twice(world: World) -> None:
+def test_a_job_that_dies_again_between_batches_is_not_changed_twice(world: World) -> None:
     kill(world, "a", "b", "c")
     for _ in batches(world, replace(ALL, limit=1)):
         world.batch([CancelJob(job_id=name) for name in ("a", "b", "c")])
@@ -117,34 +117,34 @@ def test_a_job_that_dies_again_on_the_way_is_not_visited_twice(world: World) -> 
     assert dead(world) == ["a", "b", "c"]
 
 
-def test_what_others_change_in_the_same_transaction_takes_no_room(world: World) -> None:
+def test_jobs_that_other_commands_change_in_the_same_transaction_do_not_use_up_the_limit(world: World) -> None:
     kill(world, "a", "b", "c", "d", "e")
     *_, one, other = world.batch([RequeueJob(job_id="a"), DiscardJob(job_id="b"), replace(ALL, limit=1), ALL])
     assert (one, other) == (ChangedReply(changed=1, after="c"), ChangedReply(changed=2, after=None))
     assert changed(world) == ["a", "c", "d", "e"]
 
 
-def test_nor_do_others_that_want_all_of_something_else(world: World) -> None:
+def test_jobs_that_another_matching_command_changes_do_not_use_up_the_limit(world: World) -> None:
     kill(world, "a", "b", "c", "d")
     one, other = world.batch([ALL, DiscardMatching(reason="gone", queue="default", limit=1)])
     assert (one, other) == (ChangedReply(changed=2, after="b"), ChangedReply(changed=1, after="c"))
 
 
-def test_what_dies_in_the_same_transaction_is_dead(world: World) -> None:
+def test_a_job_that_dies_in_the_same_transaction_matches(world: World) -> None:
     kill(world, "a", "c")
     enqueue(world, "b")
     assert world.batch([CancelJob(job_id="b"), ALL])[1] == ChangedReply(changed=2, after="b")
     assert changed(world) == ["a", "b"]
 
 
-def test_what_is_requeued_can_be_claimed_in_the_same_transaction(world: World) -> None:
+def test_a_requeued_job_can_be_claimed_in_the_same_transaction(world: World) -> None:
     kill(world, "a", "b", payload=b'"do it"')
     _, claim, other, none = world.batch([ALL, *[ClaimNext(owner="ann")] * 3])
     assert (claim.job_id, claim.payload, other.job_id, none.status) == ("a", "do it", "b", "empty")
 
 
-def test_claims_that_have_run_out_for_the_last_time_are_dead(world: World) -> None:
-    """Also where these are more than a transaction has time to write down."""
+def test_jobs_whose_last_attempt_expired_match(world: World) -> None:
+    """Even if there are more of them than one transaction records."""
     names = [f"job-{number:03}" for number in range(2 * SWEEP_LIMIT + 50)]
     enqueue(world, *names, max_attempts=1)
     world.batch([ClaimNext(owner="ann", ttl=5) for _ in names])
@@ -154,7 +154,7 @@ def test_claims_that_have_run_out_for_the_last_time_are_dead(world: World) -> No
     assert changed(world) == names
 
 
-def test_a_rare_kind_is_looked_for_within_bounds(world: World) -> None:
+def test_the_search_for_a_rare_kind_is_bounded(world: World) -> None:
     names = [f"job-{number:04}" for number in range(2 * MATCHING_MAX)]
     kill(world, *names)
     kill(world, "job-0700x", "job-0700y", kind="rare")
@@ -178,7 +178,7 @@ def test_a_rare_kind_is_looked_for_within_bounds(world: World) -> None:
         ("queue", {"queue": "a/b"}),
     ],
 )
-def test_out_of_bounds(field: str, terms: dict[str, Any]) -> None:
+def test_bad_input_names_the_field(field: str, terms: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput) as caught:
         DiscardMatching(**{"reason": "why", **terms})
     assert caught.value.field == field
@@ -201,7 +201,7 @@ NAMES = [f"{letter}{number}" for letter in "ab" for number in range(5)]
         limit=st.integers(1, 3),
     ),
 )
-def test_batch_by_batch_each_that_matches_is_changed_once(
+def test_over_all_batches_each_matching_job_is_changed_once(
     jobs: dict[str, tuple[str, str, bool]], command: RequeueMatching
 ) -> None:
     world = World()

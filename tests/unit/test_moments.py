@@ -11,11 +11,11 @@ from octostore.core.moments import to_datetime, to_moment
 
 
 @given(st.integers(0, 253_402_300_799_999))
-def test_a_moment_survives_the_way_out_and_back(moment_ms: int) -> None:
+def test_a_moment_survives_the_round_trip(moment_ms: int) -> None:
     assert to_moment("run_at", to_datetime(moment_ms)) == moment_ms
 
 
-def test_zones_are_understood() -> None:
+def test_time_zones_are_converted() -> None:
     noon_in_tokyo = datetime(2026, 11, 15, 12, tzinfo=timezone(timedelta(hours=9)))
     assert to_datetime(to_moment("run_at", noon_in_tokyo)) == datetime(2026, 11, 15, 3, tzinfo=UTC)
 

@@ -45,7 +45,7 @@ jobs = st.lists(
 
 
 @given(jobs, st.sampled_from([None, ("a",), ("b", "c")]), st.integers(1, 5))
-def test_the_line_is_the_sorted_list_however_it_is_batched(
+def test_jobs_come_in_sorted_order_however_claims_are_batched(
     rows: list[tuple[int, int, str]], kinds: tuple[str, ...] | None, batch: int
 ) -> None:
     world = World()
@@ -71,7 +71,7 @@ def test_the_line_is_the_sorted_list_however_it_is_batched(
     st.sampled_from(["", "x", "x/job-", "x/job-1"]),
     st.integers(1, 5),
 )
-def test_within_a_prefix_the_line_is_the_same_without_the_others(
+def test_within_a_prefix_jobs_come_in_the_same_order(
     rows: list[tuple[int, int, str, str]], kinds: tuple[str, ...] | None, prefix: str, batch: int
 ) -> None:
     world = World()
@@ -81,7 +81,7 @@ def test_within_a_prefix_the_line_is_the_same_without_the_others(
         enqueue(world, name, priority=priority, run_at=START_MS + offset * 1_000, kind=kind)
         if offset <= 0 and (kinds is None or kind in kinds) and name.startswith(prefix):
             due.append((priority, offset, number, name))
-    # Everybody who may see everything takes from the same line in between.
+    # In between, a caller without a prefix claims from the same queue.
     claimed, by_others = [], []
     while True:
         mine = [ClaimNext(owner="worker", kinds=kinds, prefix=prefix) for _ in range(batch)]
@@ -131,7 +131,7 @@ def test_within_a_prefix_jobs_of_the_same_batch_are_in_order(world: World) -> No
     assert [reply.job_id for reply in replies[5:]] == ["team/1", "team/2", "team/8", "team/9", None]
 
 
-def test_within_a_prefix_jobs_taken_by_name_do_not_hide_those_behind_them(world: World) -> None:
+def test_within_a_prefix_jobs_claimed_by_name_do_not_hide_those_behind_them(world: World) -> None:
     for number in range(4):
         enqueue(world, f"team/{number}")
     replies = world.batch(
@@ -152,7 +152,7 @@ def test_a_request_within_a_prefix_is_repeated(world: World) -> None:
     assert (again.job_id, again.lease_id, again.replayed) == ("team/1", first.lease_id, True)
 
 
-def test_the_limit_of_a_queue_counts_all_of_it_whatever_the_prefix(world: World) -> None:
+def test_the_limit_of_a_queue_counts_all_its_claims_whatever_the_prefix(world: World) -> None:
     world.do(SetQueue(queue="default", max_claimed=1))
     enqueue(world, "other/1")
     enqueue(world, "team/1")
@@ -161,7 +161,7 @@ def test_the_limit_of_a_queue_counts_all_of_it_whatever_the_prefix(world: World)
 
 
 @pytest.mark.parametrize("prefix", ["a b", "a%", "a\0", "e\u0301", "a" * 257, "\ud800"])
-def test_a_bad_prefix(prefix: str) -> None:
+def test_a_bad_prefix_is_refused(prefix: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         ClaimNext(owner="worker", prefix=prefix)
     assert caught.value.field == "prefix"
@@ -196,7 +196,7 @@ def test_a_job_enqueued_in_the_same_batch_is_found(world: World) -> None:
     assert replies[3].status == "empty"
 
 
-def test_jobs_taken_by_name_do_not_hide_those_behind_them(world: World) -> None:
+def test_jobs_claimed_by_name_do_not_hide_those_behind_them(world: World) -> None:
     for number in range(4):
         enqueue(world, f"job-{number}")
     replies = world.batch(
@@ -234,7 +234,7 @@ def test_an_expired_claim_does_not_count_against_the_limit(world: World) -> None
     assert claim_next(world).job_id == "second"
 
 
-def test_lifting_a_limit(world: World) -> None:
+def test_a_limit_can_be_lifted(world: World) -> None:
     world.do(SetQueue(queue="default", max_claimed=1))
     world.do(SetQueue(queue="default", max_claimed=None))
     enqueue(world, "first")
@@ -242,7 +242,7 @@ def test_lifting_a_limit(world: World) -> None:
     assert drain(world) == ["first", "second"]
 
 
-def test_setting_the_same_limit_again_is_no_event(world: World) -> None:
+def test_setting_the_same_limit_again_logs_no_event(world: World) -> None:
     for _ in range(2):
         world.do(SetQueue(queue="default", max_claimed=3))
     assert world.event_types() == ["queue_limited"]
@@ -257,7 +257,7 @@ def test_the_same_request_gets_the_same_job_again(world: World) -> None:
     assert claim_next(world, request_id="r2").job_id == "second"
 
 
-def test_a_request_is_repeated_in_each_queue_by_itself(world: World) -> None:
+def test_a_request_id_counts_for_each_queue_separately(world: World) -> None:
     for job_id, queue in (("a0", "a"), ("a1", "a"), ("b0", "b")):
         enqueue(world, job_id, queue=queue)
     assert [claim_next(world, queue=queue, request_id="r").job_id for queue in ("a", "b", "a")] == ["a0", "b0", "a0"]
@@ -270,7 +270,7 @@ def test_a_request_is_repeated_for_a_job_that_is_enqueued_in_the_same_batch(worl
     assert (again.job_id, again.lease_id, again.replayed) == ("job", first.lease_id, True)
 
 
-def test_when_to_look_again_counts_what_this_very_call_put_off() -> None:
+def test_retry_after_counts_a_job_that_the_same_call_put_off() -> None:
     world = World(retry=RetryPolicy(base_ms=4_000, jitter=0))
     enqueue(world, "job")
     claim_next(world, ttl=10)
@@ -294,7 +294,7 @@ def test_a_queue_is_looked_at_again_in_a_minute_at_the_latest(world: World) -> N
     assert claim_next(world, queue="empty").retry_after_ms == 60_000
 
 
-def test_what_is_put_off_in_one_queue_does_not_concern_another() -> None:
+def test_retry_after_ignores_jobs_in_other_queues() -> None:
     world = World(retry=RetryPolicy(base_ms=4_000, jitter=0))
     enqueue(world, "job")
     claim_next(world, ttl=10)
@@ -302,7 +302,7 @@ def test_what_is_put_off_in_one_queue_does_not_concern_another() -> None:
     assert claim_next(world, queue="other").retry_after_ms == 60_000
 
 
-def test_failures_as_a_lock_are_no_attempts_of_the_task(world: World) -> None:
+def test_failures_before_a_job_was_enqueued_are_not_attempts_of_the_task(world: World) -> None:
     for _ in range(5):
         lease_id = world.do(ClaimJob(job_id="job", owner="ann")).lease_id or ""
         world.do(ReleaseJob(job_id="job", lease_id=lease_id, outcome="failed"))
@@ -318,7 +318,7 @@ def test_enqueueing_twice_changes_nothing(world: World) -> None:
     assert world.event_types() == ["enqueued"]
 
 
-def test_a_lock_that_is_held_is_enqueued_under_its_claim(world: World) -> None:
+def test_a_claimed_lock_is_enqueued_under_its_claim(world: World) -> None:
     held = world.do(ClaimJob(job_id="job", owner="ann", ttl=10))
     reply = world.do(Enqueue(job_id="job", kind="build", payload=b"1"))
     assert (reply.created, reply.status) == (True, "claimed")
@@ -329,7 +329,7 @@ def test_a_lock_that_is_held_is_enqueued_under_its_claim(world: World) -> None:
     assert claim_next(world).job_id == "job", "it is a task now, so it is retried"
 
 
-def test_what_was_a_lock_once_gets_the_place_in_line_that_it_is_given(world: World) -> None:
+def test_a_former_lock_gets_the_place_in_line_of_its_run_at(world: World) -> None:
     world.advance(10)
     held = world.do(ClaimJob(job_id="job", owner="ann"))
     world.do(ReleaseJob(job_id="job", lease_id=held.lease_id or ""))
@@ -373,7 +373,7 @@ def test_a_repeated_request_is_not_a_way_around_the_prefix(world: World) -> None
     assert (again.job_id, again.replayed) == ("hidden", True)
 
 
-def test_a_batch_loads_as_much_of_the_line_as_its_commands_can_take_from_it() -> None:
+def test_a_batch_loads_as_many_queued_jobs_as_its_commands_can_use() -> None:
     held = [ReleaseJob(job_id=f"held-{number}", lease_id="0" * 32, outcome="done") for number in range(8)]
     by_name = [ClaimJob(job_id="first", owner="a"), CancelJob(job_id="second")]
     needs = needs_of([*held, *by_name, *[ClaimNext(owner="worker") for _ in range(8)]])

@@ -1,4 +1,4 @@
-"""What operators do: each call can be repeated, with one event."""
+"""What operators do: each call can be repeated, and logs one event."""
 
 from typing import Any
 
@@ -26,15 +26,15 @@ def test_cancelling_takes_a_job_out_of_its_queue(world: World) -> None:
     view = world.do(CancelJob(job_id="task", reason="not needed"))
     assert (view.status, view.last_outcome) == ("dead", "cancelled")
     assert world.do(ClaimNext(owner="w")).status == "empty"
-    answer = world.do(ClaimJob(job_id="task", owner="w"))
-    assert (answer.status, answer.error) == ("dead", "not needed")
+    reply = world.do(ClaimJob(job_id="task", owner="w"))
+    assert (reply.status, reply.error) == ("dead", "not needed")
     world.do(CancelJob(job_id="task"))
     assert world.event_types() == ["enqueued", "cancelled"]
 
 
 @pytest.mark.parametrize("is_queued", [True, False])
 def test_cancelling_takes_a_job_away_from_its_owner(world: World, is_queued: bool) -> None:
-    """In one step: whoever waits for it finds it dead, and never free."""
+    """In one step: a waiting caller finds it dead, never free."""
     if is_queued:
         world.do(Enqueue(job_id="task", kind="build", max_attempts=2))
     claim = world.do(ClaimJob(job_id="task", owner="ann"))
@@ -70,7 +70,7 @@ def test_cancelling_makes_room_in_its_queue(world: World) -> None:
 
 
 @pytest.mark.parametrize("status", ["free", "done"])
-def test_what_nobody_waits_for_or_has_is_not_cancelled(world: World, status: str) -> None:
+def test_only_a_queued_or_claimed_job_can_be_cancelled(world: World, status: str) -> None:
     claim = world.do(ClaimJob(job_id="job", owner="ann"))
     outcome: Any = "released" if status == "free" else "done"
     world.do(ReleaseJob(job_id="job", lease_id=claim.lease_id or "", outcome=outcome))
@@ -79,7 +79,7 @@ def test_what_nobody_waits_for_or_has_is_not_cancelled(world: World, status: str
     assert caught.value.status == status
 
 
-def test_requeueing_gives_a_dead_job_all_its_attempts(world: World) -> None:
+def test_requeueing_resets_the_attempts_of_a_dead_job(world: World) -> None:
     world.do(Enqueue(job_id="task", kind="build", max_attempts=1))
     claim = world.do(ClaimNext(owner="ann"))
     world.do(ReleaseJob(job_id="task", lease_id=claim.lease_id or "", outcome="failed", error="no"))
@@ -92,7 +92,7 @@ def test_requeueing_gives_a_dead_job_all_its_attempts(world: World) -> None:
     assert (again.job_id, again.attempt, again.previous[0].error) == ("task", 1, "no")
 
 
-def test_requeueing_without_giving_attempts_back_is_one_more_try(world: World) -> None:
+def test_requeueing_with_keep_attempts_allows_one_more_attempt(world: World) -> None:
     world.do(Enqueue(job_id="task", kind="build", max_attempts=2))
     for _ in range(2):
         world.advance(1_000)
@@ -106,7 +106,7 @@ def test_requeueing_without_giving_attempts_back_is_one_more_try(world: World) -
     assert reply.status == "dead"
 
 
-def test_discarding_gives_a_dead_job_up_and_its_name_back(world: World) -> None:
+def test_discarding_a_dead_job_frees_its_name(world: World) -> None:
     world.do(Enqueue(job_id="task", kind="build", payload=b"1"))
     world.do(CancelJob(job_id="task"))
     view = world.do(DiscardJob(job_id="task", reason="the branch is gone"))
@@ -118,7 +118,7 @@ def test_discarding_gives_a_dead_job_up_and_its_name_back(world: World) -> None:
     assert world.do(ClaimNext(owner="ann")).kind == "test"
 
 
-def test_what_an_earlier_run_left_is_discarded_too(world: World) -> None:
+def test_discarding_a_job_discards_its_checkpoint(world: World) -> None:
     world.do(Enqueue(job_id="task", kind="build", max_attempts=1))
     claim = world.do(ClaimNext(owner="ann"))
     world.do(CheckpointJob(job_id="task", lease_id=claim.lease_id or "", data=b"1"))
@@ -142,7 +142,7 @@ def test_only_a_dead_job_can_be_discarded(world: World, status: str, hint: str) 
         world.do(DiscardJob(job_id="never"))
 
 
-def test_requeueing_lets_a_retry_run_now_without_giving_attempts_back(world: World) -> None:
+def test_requeueing_lets_a_retry_run_now_and_keeps_its_attempts(world: World) -> None:
     world.do(Enqueue(job_id="task", kind="build"))
     claim = world.do(ClaimNext(owner="ann"))
     world.do(ReleaseJob(job_id="task", lease_id=claim.lease_id or "", outcome="failed"))
@@ -151,13 +151,13 @@ def test_requeueing_lets_a_retry_run_now_without_giving_attempts_back(world: Wor
     assert world.do(ClaimNext(owner="bob")).attempt == 2
 
 
-def test_a_claimed_job_is_not_requeued(world: World) -> None:
+def test_a_claimed_job_cannot_be_requeued(world: World) -> None:
     world.do(ClaimJob(job_id="job", owner="ann"))
     with pytest.raises(Conflict, match="ann"):
         world.do(RequeueJob(job_id="job"))
 
 
-def test_a_forced_release_is_no_attempt_and_keeps_the_place_in_the_line(world: World) -> None:
+def test_a_forced_release_is_not_an_attempt_and_keeps_the_place_in_line(world: World) -> None:
     world.do(Enqueue(job_id="first", kind="build"))
     world.do(Enqueue(job_id="second", kind="build"))
     world.do(ClaimNext(owner="ann"))
@@ -169,15 +169,13 @@ def test_a_forced_release_is_no_attempt_and_keeps_the_place_in_the_line(world: W
 
 
 @pytest.mark.parametrize("command", [CancelJob, RequeueJob, ForceReleaseJob])
-def test_a_job_that_never_was_is_not_found(
-    world: World, command: type[CancelJob | RequeueJob | ForceReleaseJob]
-) -> None:
+def test_an_unknown_job_is_not_found(world: World, command: type[CancelJob | RequeueJob | ForceReleaseJob]) -> None:
     with pytest.raises(NotFound):
         world.do(command(job_id="unknown"))
     assert world.event_types() == []
 
 
-def test_what_an_operator_does_is_told_with_who_and_why(world: World) -> None:
+def test_the_log_says_which_operator_did_what_and_why(world: World) -> None:
     world.do(Enqueue(job_id="task", kind="build"))
     held = world.do(ClaimNext(owner="ann", principal="ann"))
     terms: dict[str, Any] = {"job_id": "task", "principal": "root"}
@@ -199,7 +197,7 @@ def test_what_an_operator_does_is_told_with_who_and_why(world: World) -> None:
     assert caught.value.ended.reason == "stuck"
 
 
-def test_a_discarded_job_has_no_failures_behind_it(world: World) -> None:
+def test_discarding_resets_the_attempts(world: World) -> None:
     world.do(Enqueue(job_id="task", kind="build", max_attempts=1))
     claim = world.do(ClaimNext(owner="ann"))
     world.do(ReleaseJob(job_id="task", lease_id=claim.lease_id or "", outcome="failed"))
@@ -208,7 +206,7 @@ def test_a_discarded_job_has_no_failures_behind_it(world: World) -> None:
 
 
 @pytest.mark.parametrize("status", ["queued", "claimed"])
-def test_a_job_that_was_discarded_once_is_only_discarded_again_when_it_is_dead(world: World, status: str) -> None:
+def test_a_discarded_job_can_be_discarded_again_only_when_it_is_dead_again(world: World, status: str) -> None:
     world.do(Enqueue(job_id="task", kind="build"))
     world.do(CancelJob(job_id="task"))
     world.do(DiscardJob(job_id="task"))

@@ -1,4 +1,4 @@
-"""A paused queue hands out nothing; what is claimed goes on, and what can be claimed waits."""
+"""A paused queue hands out no jobs: claimed ones go on, and all others wait."""
 
 import pytest
 from hypothesis import given
@@ -33,7 +33,7 @@ def world() -> World:
     return world
 
 
-def test_nothing_is_handed_out_and_everybody_is_told_why(world: World) -> None:
+def test_no_job_is_handed_out_and_the_reply_says_why(world: World) -> None:
     paused = world.do(PAUSE)
     assert (paused.max_claimed, paused.paused) == (None, True)
     reply = world.do(ClaimNext(owner="ann"))
@@ -52,24 +52,24 @@ def test_nothing_is_handed_out_and_everybody_is_told_why(world: World) -> None:
 
 
 @pytest.mark.parametrize("kind", [ClaimJob, AcquireLock])
-def test_not_by_name_either(world: World, kind: type[ClaimJob | AcquireLock]) -> None:
+def test_no_job_is_claimed_by_name_either(world: World, kind: type[ClaimJob | AcquireLock]) -> None:
     world.do(PAUSE)
     reply = world.do(kind(job_id="b", owner="ann"))
     assert (reply.status, reply.retry_after_ms, reply.pause and reply.pause.by) == ("delayed", 1_000, "ops")
     assert world.do(kind(job_id="not-in-a-queue", owner="ann")).status == "claimed"
 
 
-def test_what_is_claimed_goes_on(world: World) -> None:
+def test_claimed_jobs_go_on(world: World) -> None:
     reply = world.do(ClaimNext(owner="ann", request_id="r"))
     world.do(PAUSE)
     job_id, lease_id = reply.job_id or "", reply.lease_id or ""
     world.do(HeartbeatJob(job_id=job_id, lease_id=lease_id))
     again = world.do(ClaimNext(owner="ann", request_id="r"))
-    assert (again.status, again.replayed) == ("claimed", True), "the same call is answered again"
+    assert (again.status, again.replayed) == ("claimed", True), "the same call gets the same reply"
     assert world.do(ReleaseJob(job_id=job_id, lease_id=lease_id, outcome="done")).status == "done"
 
 
-def test_what_is_enqueued_failed_or_lost_while_it_is_paused_waits(world: World) -> None:
+def test_jobs_enqueued_failed_or_lost_during_a_pause_wait(world: World) -> None:
     failed, lost = world.do(ClaimNext(owner="ann")), world.do(ClaimNext(owner="bob", ttl=10))
     world.do(PAUSE)
     world.do(Enqueue(job_id="d", kind="build"))
@@ -83,7 +83,7 @@ def test_what_is_enqueued_failed_or_lost_while_it_is_paused_waits(world: World) 
     assert world.do(ClaimNext(owner="eve")).job_id == lost.job_id
 
 
-def test_a_settled_queue_is_settled_also_when_it_is_paused() -> None:
+def test_a_paused_queue_can_be_all_done() -> None:
     world = World()
     world.do(PAUSE)
     reply = world.do(ClaimNext(owner="ann"))
@@ -101,7 +101,7 @@ def test_other_queues_go_on(world: World) -> None:
     assert (nothing.queue_status.paused, nothing.queue_status.ready) == (True, 3)
 
 
-def test_the_limit_stays_while_it_is_paused_and_the_pause_while_the_limit_changes(world: World) -> None:
+def test_a_pause_keeps_the_limit_and_a_new_limit_keeps_the_pause(world: World) -> None:
     world.do(SetQueue(queue="default", max_claimed=1))
     assert world.do(PAUSE).max_claimed == 1
     assert world.do(SetQueue(queue="default", max_claimed=2)).paused
@@ -109,7 +109,7 @@ def test_the_limit_stays_while_it_is_paused_and_the_pause_while_the_limit_change
     assert [world.do(ClaimNext(owner="ann")).status for _ in range(3)] == ["claimed", "claimed", "empty"]
 
 
-def test_what_changes_nothing_is_no_event_and_the_reason_is_kept(world: World) -> None:
+def test_a_call_that_changes_nothing_logs_no_event_and_keeps_the_reason(world: World) -> None:
     first = len(world.log())
     for command in (PAUSE, SetQueue(queue="default", paused=True, reason="another"), RESUME, RESUME):
         reply = world.do(command)
@@ -147,10 +147,10 @@ steps: st.SearchStrategy[AnyCommand] = st.one_of(
 def test_whatever_happens_nobody_gets_a_job_of_a_paused_queue(taken: list[AnyCommand], in_one: bool) -> None:
     world = World()
     commands = [*(Enqueue(job_id=name, kind="build") for name in ("a", "b", "c")), *taken]
-    answers = world.batch(commands) if in_one else [world.do(command) for command in commands]
+    replies = world.batch(commands) if in_one else [world.do(command) for command in commands]
     is_paused = False
-    for command, answer in zip(commands, answers, strict=True):
+    for command, reply in zip(commands, replies, strict=True):
         if isinstance(command, SetQueue) and command.paused is not None:
             is_paused = command.paused
-        if isinstance(answer, ClaimReply) and answer.status == "claimed":
-            assert not is_paused or answer.queue is None
+        if isinstance(reply, ClaimReply) and reply.status == "claimed":
+            assert not is_paused or reply.queue is None

@@ -21,7 +21,7 @@ def save(world: World, phase: Phase | None) -> Phase:
 
 
 @given(st.lists(st.sampled_from(PHASES), max_size=12))
-def test_only_what_may_follow_does_and_each_change_is_logged(wanted: list[Phase]) -> None:
+def test_only_allowed_phases_follow_and_each_change_is_logged(wanted: list[Phase]) -> None:
     world = World()
     world.do(OpenSession(session_id="s", agent="ann", without_lease=True))
     current: Phase = "idle"
@@ -50,25 +50,25 @@ def test_every_phase_can_be_left_and_reached() -> None:
     assert all(phase not in following for phase, following in NEXT.items())
 
 
-def test_saving_without_a_phase_leaves_it() -> None:
+def test_saving_without_a_phase_keeps_it() -> None:
     world = World()
     world.do(OpenSession(session_id="s", agent="ann", without_lease=True))
     save(world, "planning")
     assert save(world, None) == "planning"
 
 
-def test_a_word_that_is_no_phase_is_refused() -> None:
+def test_an_unknown_phase_is_refused() -> None:
     with pytest.raises(InvalidInput, match="it must be one of idle, planning"):
         SaveSession(session_id="s", lease_id=None, context=b"1", phase="thinking")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("phase", PHASES)
-def test_what_tasks_do_to_phases_is_allowed(phase: Phase) -> None:
+def test_tasks_change_phases_only_as_allowed(phase: Phase) -> None:
     with_task = phase_with_task(phase)
     assert with_task is None or with_task in NEXT[phase]
     for outcome, status in [("done", "done"), ("failed", "queued"), ("failed", "dead"), ("deferred", "queued")]:
         after = phase_after_task(phase, outcome, status)  # type: ignore[arg-type]
-        # With a task it is never idle; what an idle session does next is another matter.
+        # A session with a task is never idle, so idle does not matter here.
         assert after is None or after in NEXT[phase] or phase == "idle"
 
 
@@ -83,18 +83,18 @@ def test_what_tasks_do_to_phases_is_allowed(phase: Phase) -> None:
         ("error", {"idle", "planning"}),
     ],
 )
-def test_which_may_follow_on_which(phase: Phase, following: set[Phase]) -> None:
-    """As the picture in docs/sessions-and-tasks.md has it."""
+def test_which_phases_may_follow(phase: Phase, following: set[Phase]) -> None:
+    """As in the picture in docs/sessions-and-tasks.md."""
     assert NEXT[phase] == following
 
 
 @pytest.mark.parametrize("phase", PHASES)
-def test_what_was_interrupted_goes_on_where_it_was_and_all_else_is_planned_first(phase: Phase) -> None:
+def test_interrupted_work_goes_on_and_everything_else_starts_with_planning(phase: Phase) -> None:
     assert phase_with_task(phase) == (None if phase in {"planning", "executing"} else "planning")
 
 
 @pytest.mark.parametrize("phase", ["done", "error"])
-def test_that_it_is_over_stands_whatever_became_of_the_task(phase: Phase) -> None:
+def test_done_and_error_stay_whatever_becomes_of_the_task(phase: Phase) -> None:
     assert phase_after_task(phase, "deferred", "queued") is None
     assert phase_after_task(phase, "failed", "dead") is None
     assert phase_after_task(phase, "done", "done") is None

@@ -1,4 +1,4 @@
-"""What a queue's status says, and how, whichever of its jobs a transaction happens to have loaded."""
+"""What a queue's status says, and how, whichever of its jobs a transaction has loaded."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -53,7 +53,7 @@ selections = st.tuples(st.sampled_from([None, ("build",), ("build", "test")]), s
 
 
 @given(several, st.sets(st.text("ab/", min_size=1, max_size=3)), selections)
-def test_it_is_the_same_whatever_is_loaded(
+def test_the_status_does_not_depend_on_what_is_loaded(
     stored: list[Job], loaded: set[str], selection: tuple[tuple[str, ...] | None, str]
 ) -> None:
     rows = MemoryRows()
@@ -85,7 +85,7 @@ def test_counts_stop_at_a_hundred() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "words"),
+    ("changes", "words"),
     [
         ({}, "there are no jobs in queue ci, not even finished ones; check its name"),
         ({"done": 14, "dead": 2}, "every job in queue ci is settled: 14 done, 2 dead"),
@@ -103,11 +103,11 @@ def test_counts_stop_at_a_hundred() -> None:
         ),
     ],
 )
-def test_in_words(told: dict[str, object], words: str) -> None:
-    assert queue_in_words(msgspec.structs.replace(NOTHING, **told)) == words
+def test_a_status_in_words(changes: dict[str, object], words: str) -> None:
+    assert queue_in_words(msgspec.structs.replace(NOTHING, **changes)) == words
 
 
-def test_in_words_of_some_kinds() -> None:
+def test_a_status_of_some_kinds_in_words() -> None:
     assert (
         queue_in_words(msgspec.structs.replace(NOTHING, kinds=["build", "test"]))
         == "nothing of kind build or test is left in queue ci"

@@ -1,4 +1,4 @@
-"""How many sessions a principal may have open, and how many jobs queued: counted as they stand, each by themselves."""
+"""How many open sessions and how many queued jobs a principal may have, each counted separately."""
 
 from collections import Counter
 from typing import Any
@@ -41,8 +41,8 @@ def session(session_id: str, principal: str = "ann", **terms: Any) -> OpenSessio
     )
 
 
-def are_refused(answers: list[Any]) -> list[bool]:
-    return [isinstance(answer, LimitExceeded) for answer in answers]
+def are_refused(replies: list[Any]) -> list[bool]:
+    return [isinstance(reply, LimitExceeded) for reply in replies]
 
 
 # Jobs in queues
@@ -57,7 +57,7 @@ def test_one_job_more_than_the_limit_is_refused_and_changes_nothing(world: World
         world.do(job("d"))
     assert caught.value.limit == 2
     assert len(world.log()) == 3
-    assert not world.do(job("a")).created, "what is there already is not one more"
+    assert not world.do(job("a")).created, "an existing job is not one more"
 
 
 def test_a_job_that_is_claimed_is_not_queued_until_it_is_retried(world: World) -> None:
@@ -72,17 +72,17 @@ def test_a_job_that_is_claimed_is_not_queued_until_it_is_retried(world: World) -
     assert are_refused(world.batch([job("d"), job("e")])) == [False, True]
 
 
-def test_a_job_that_is_enqueued_under_a_claim_needs_room_for_when_it_is_released(world: World) -> None:
+def test_a_job_that_is_enqueued_under_a_claim_needs_room_for_its_release(world: World) -> None:
     world.batch([job("a"), ClaimJob(job_id="held", owner="w", principal="ann")])
     assert world.do(job("held")).status == "claimed"
     world.batch([job("b"), ClaimJob(job_id="more", owner="w", principal="ann")])
     assert are_refused(world.batch([job("more")])) == [True]
 
 
-def test_those_who_need_no_token_have_no_limit(world: World) -> None:
+def test_callers_that_need_no_token_have_no_limit(world: World) -> None:
     assert are_refused(world.batch([job(f"j{n}", LOCAL) for n in range(5)])) == [False] * 5
     assert are_refused(world.batch([job(f"k{n}", max_queued=None) for n in range(5)])) == [False] * 5
-    assert are_refused(world.batch([job("l")])) == [True], "but they count for those who have"
+    assert are_refused(world.batch([job("l")])) == [True], "but their jobs count toward the limit of others"
 
 
 NAMES = st.sampled_from("abc")
@@ -99,7 +99,7 @@ COMMANDS = st.one_of(
 
 
 @given(st.lists(COMMANDS, max_size=40), st.integers(1, 5))
-def test_the_number_is_always_that_of_the_jobs_and_that_of_the_log(asked: list[Any], size: int) -> None:
+def test_the_count_always_matches_the_jobs_and_the_log(asked: list[Any], size: int) -> None:
     world = World()
     batch: list[AnyCommand] = []
     live: dict[str, str] = {}
@@ -128,14 +128,14 @@ def test_the_number_is_always_that_of_the_jobs_and_that_of_the_log(asked: list[A
 
 
 def test_one_session_more_than_the_limit_is_refused_and_changes_nothing(world: World) -> None:
-    answers = world.batch([session("s"), session("t"), session("u"), session("u-of-bob", "bob")])
-    assert are_refused(answers) == [False, False, True, False]
+    replies = world.batch([session("s"), session("t"), session("u"), session("u-of-bob", "bob")])
+    assert are_refused(replies) == [False, False, True, False]
     with pytest.raises(LimitExceeded, match="2 open sessions"):
         world.do(session("u"))
-    assert are_refused(world.batch([session("v", max_sessions=None)])) == [False], "without a limit there is none"
+    assert are_refused(world.batch([session("v", max_sessions=None)])) == [False], "this call has no limit"
 
 
-def test_only_sessions_that_are_open_count(world: World) -> None:
+def test_only_open_sessions_count(world: World) -> None:
     first, _ = world.batch([session("s"), session("t", ttl=30)])
     world.do(CloseSession(session_id="s", lease_id=first.lease_id, principal="ann"))
     again = world.do(session("s"))
@@ -143,17 +143,17 @@ def test_only_sessions_that_are_open_count(world: World) -> None:
     world.clock.advance(31)
     assert are_refused(world.batch([session("u"), session("v")])) == [False, True], "t has expired"
     world.do(HandOverSession(session_id="s", lease_id=again.lease_id, to_agent="b", principal="ann"))
-    assert world.do(session("s", agent="b")).resumed, "whoever takes one over has not one more"
+    assert world.do(session("s", agent="b")).resumed, "taking one over is not one more"
 
 
-def test_sessions_that_have_expired_do_not_count_before_that_is_written_down(world: World) -> None:
-    more_than_a_batch_tidies_up = 150
-    world.batch([session(f"s-{n}", ttl=30, max_sessions=None) for n in range(more_than_a_batch_tidies_up)])
+def test_expired_sessions_do_not_count_even_before_that_is_recorded(world: World) -> None:
+    more_than_a_batch_records = 150
+    world.batch([session(f"s-{n}", ttl=30, max_sessions=None) for n in range(more_than_a_batch_records)])
     world.clock.advance(31)
     assert are_refused(world.batch([session("u"), session("v"), session("w")])) == [False, False, True]
 
 
-def test_a_task_that_comes_with_a_session_needs_room_for_it(world: World) -> None:
+def test_claiming_a_task_needs_room_for_its_session(world: World) -> None:
     world.batch([session("s"), session("t"), Enqueue(job_id="task", kind="k")])
     ask = {"owner": "a", "queues": ("default",), "principal": "ann", "max_sessions": 2}
     with pytest.raises(LimitExceeded):
@@ -164,8 +164,8 @@ def test_a_task_that_comes_with_a_session_needs_room_for_it(world: World) -> Non
 # A limit that is not checked each time
 
 
-class Asking:
-    """Asks for claims of one principal, so many at once that all are on their way before the first is answered."""
+class Caller:
+    """Claims for one principal, in bursts: all calls of a burst are sent before the first reply arrives."""
 
     def __init__(self, limit: int, held: int = 0) -> None:
         self.spaced = SampledLimit(limit)
@@ -173,11 +173,11 @@ class Asking:
         self.checked = 0
 
     def ask(self, at_once: int, how: str = "new") -> None:
-        on_their_way = [
+        burst = [
             ClaimJob(job_id="j", owner="w", principal="ann", max_claims=self.spaced.limit_for_next("ann"))
             for _ in range(at_once)
         ]
-        for command in on_their_way:
+        for command in burst:
             self.checked += command.max_claims is not None
             if how != "new":
                 reply = ClaimReply("held", "j") if how == "held" else ClaimReply("claimed", "j", replayed=True)
@@ -193,24 +193,24 @@ ASKED = st.tuples(st.integers(1, 300), st.sampled_from(["new", "new", "held", "r
 
 
 @given(st.integers(1, 5_000), st.integers(0, 5_000), st.lists(ASKED, max_size=20))
-def test_a_high_limit_is_exceeded_by_a_hundredth_at_most(limit: int, held: int, asked: list[tuple[int, str]]) -> None:
-    asking = Asking(limit, min(held, limit))
+def test_a_high_limit_is_exceeded_by_at_most_one_percent(limit: int, held: int, asked: list[tuple[int, str]]) -> None:
+    caller = Caller(limit, min(held, limit))
     for at_once, how in asked:
-        asking.ask(at_once, how)
-    assert asking.held <= limit + limit // 100
-    asking.ask(2 * limit)
-    assert limit <= asking.held <= limit + limit // 100
-    asking.held = limit - 1  # some are given back
-    asking.ask(200)
-    assert limit <= asking.held <= limit + limit // 100
+        caller.ask(at_once, how)
+    assert caller.held <= limit + limit // 100
+    caller.ask(2 * limit)
+    assert limit <= caller.held <= limit + limit // 100
+    caller.held = limit - 1  # some are released
+    caller.ask(200)
+    assert limit <= caller.held <= limit + limit // 100
 
 
-def test_a_low_limit_is_checked_each_time_and_a_high_one_seldom() -> None:
-    low, high = Asking(99), Asking(10_000)
+def test_a_low_limit_is_checked_each_time_and_a_high_one_rarely() -> None:
+    low, high = Caller(99), Caller(10_000)
     for _ in range(303):
         low.ask(1)
         high.ask(1)
-        high.ask(1, "held")  # and takes no room
+        high.ask(1, "held")  # which uses no room
     assert low.checked == 303
     assert high.checked <= 6
     assert high.spaced.limit_for_next("bob") == 10_000

@@ -1,4 +1,4 @@
-"""Ending a claim: what becomes of the job, and repeating it."""
+"""Ending a claim: what becomes of the job, and what a repeated release does."""
 
 from typing import Any
 
@@ -45,7 +45,9 @@ def release(world: World, lease_id: str, outcome: Any = "released", **more: Any)
     [("released", {}), ("done", {"result": b"1"}), ("failed", {"error": "no"}), ("deferred", {"retry_after": 9})],
 )
 @pytest.mark.parametrize("is_enqueued", [False, True])
-def test_the_same_lease_may_say_it_again(world: World, outcome: str, more: dict[str, Any], is_enqueued: bool) -> None:
+def test_the_same_lease_can_repeat_its_release(
+    world: World, outcome: str, more: dict[str, Any], is_enqueued: bool
+) -> None:
     if is_enqueued:
         enqueued(world)
     lease_id = claimed(world)
@@ -56,14 +58,14 @@ def test_the_same_lease_may_say_it_again(world: World, outcome: str, more: dict[
     assert world.event_types() == events
 
 
-def test_the_same_lease_may_say_it_again_after_a_successor_came(world: World) -> None:
+def test_the_same_lease_can_repeat_its_release_after_a_successor_claimed(world: World) -> None:
     lease_id = claimed(world)
     first = release(world, lease_id)
     claimed(world)
     assert release(world, lease_id) == first
 
 
-def test_the_same_lease_may_not_say_something_else(world: World) -> None:
+def test_the_same_lease_cannot_change_its_outcome(world: World) -> None:
     lease_id = claimed(world)
     release(world, lease_id, "done")
     with pytest.raises(LeaseLost) as caught:
@@ -72,7 +74,7 @@ def test_the_same_lease_may_not_say_something_else(world: World) -> None:
     assert caught.value.ended.how == "done"
 
 
-def test_another_lease_may_not_end_the_claim(world: World) -> None:
+def test_another_lease_cannot_end_the_claim(world: World) -> None:
     old = claimed(world, ttl=1)
     world.advance(1)
     claimed(world)
@@ -89,7 +91,7 @@ def test_a_lock_is_free_after_every_outcome_but_done(world: World) -> None:
     assert release(world, claimed(world), "done").status == "done"
 
 
-def test_a_failed_job_is_retried_later_and_later_and_then_dead() -> None:
+def test_a_failed_job_is_retried_with_growing_delays_until_it_is_dead() -> None:
     retry = RetryPolicy(base_ms=1_000, factor=2, cap_ms=3_000, jitter=0)
     world = World(retry=retry)
     enqueued(world, max_attempts=4)
@@ -103,8 +105,8 @@ def test_a_failed_job_is_retried_later_and_later_and_then_dead() -> None:
         world.advance(delay)
     assert delays == [1, 2, 3]
     assert release(world, claimed(world), "failed", error="for good").status == "dead"
-    answer = world.do(ClaimJob(job_id="job", owner="bob"))
-    assert (answer.status, answer.error) == ("dead", "for good")
+    reply = world.do(ClaimJob(job_id="job", owner="bob"))
+    assert (reply.status, reply.error) == ("dead", "for good")
     assert world.ask(GetJob(job_id="job")).attempts == 4
 
 
@@ -117,14 +119,14 @@ def test_the_default_is_five_attempts(world: World) -> None:
 
 
 @pytest.mark.parametrize(("outcome", "more"), [("deferred", {"retry_after": 0}), ("released", {})])
-def test_putting_it_off_or_giving_it_back_is_no_attempt(world: World, outcome: str, more: dict[str, Any]) -> None:
+def test_a_deferral_or_a_release_is_not_an_attempt(world: World, outcome: str, more: dict[str, Any]) -> None:
     enqueued(world, max_attempts=2)
     for _ in range(5):
         assert release(world, claimed(world), outcome, **more).status == "queued"
     assert world.ask(GetJob(job_id="job")).attempts == 0
 
 
-def test_a_deferred_job_waits_as_long_as_it_was_told(world: World) -> None:
+def test_a_deferred_job_waits_for_its_retry_after(world: World) -> None:
     enqueued(world)
     release(world, claimed(world), "deferred", retry_after=900)
     reply = world.do(ClaimJob(job_id="job", owner="bob"))
@@ -149,14 +151,14 @@ def test_the_checkpoint_goes_to_the_successor_until_the_job_is_done(world: World
     assert world.do(ClaimJob(job_id="job", owner="eve", again=True)).checkpoint is None
 
 
-def test_the_last_progress_is_the_note_where_none_is_left(world: World) -> None:
+def test_without_a_note_the_last_progress_becomes_the_note(world: World) -> None:
     lease_id = claimed(world)
     world.do(HeartbeatJob(job_id="job", lease_id=lease_id, note="at step 3"))
     release(world, lease_id)
     assert world.do(ClaimJob(job_id="job", owner="bob")).note == "at step 3"
 
 
-def test_the_last_note_stays_until_another_or_the_end(world: World) -> None:
+def test_a_note_stays_until_the_next_one_or_until_the_job_is_done(world: World) -> None:
     release(world, claimed(world), note="watch out")
     release(world, claimed(world))
     lease_id = claimed(world)
@@ -190,7 +192,7 @@ def test_a_release_that_makes_no_sense_is_refused(more: dict[str, Any], field: s
 
 
 @pytest.mark.parametrize("way", ["release", "close"])
-def test_a_task_that_is_given_back_keeps_its_place_in_the_line(world: World, way: str) -> None:
+def test_a_released_task_keeps_its_place_in_line(world: World, way: str) -> None:
     enqueued(world)
     world.advance(1)
     world.do(Enqueue(job_id="younger", kind="build"))
@@ -204,7 +206,7 @@ def test_a_task_that_is_given_back_keeps_its_place_in_the_line(world: World, way
     assert world.do(ClaimNext(owner="bob")).job_id == "job"
 
 
-def test_the_log_says_who_did_it_and_not_whose_it_was(world: World) -> None:
+def test_the_log_names_the_caller_and_not_the_owner(world: World) -> None:
     world.do(SetQueue(queue="default", max_claimed=5, principal="root"))
     enqueued(world, principal="root")
     lease_id = claimed(world, principal="ann")
@@ -224,7 +226,7 @@ def test_the_log_says_who_did_it_and_not_whose_it_was(world: World) -> None:
     ]
 
 
-def test_a_lock_that_is_given_back_has_no_failures_behind_it(world: World) -> None:
+def test_releasing_a_lock_resets_its_failures(world: World) -> None:
     for _ in range(2):
         release(world, claimed(world), "failed")
     third = world.do(ClaimJob(job_id="job", owner="ann"))
@@ -234,14 +236,14 @@ def test_a_lock_that_is_given_back_has_no_failures_behind_it(world: World) -> No
     assert world.do(ClaimJob(job_id="job", owner="ann")).attempt == 1
 
 
-def test_a_task_that_is_given_back_keeps_its_failures(world: World) -> None:
+def test_a_released_task_keeps_its_failures(world: World) -> None:
     enqueued(world)
     release(world, claimed(world), "failed", retry_after=0)
     release(world, claimed(world))
     assert world.do(ClaimJob(job_id="job", owner="ann")).attempt == 2
 
 
-def test_what_is_done_tells_how_many_attempts_it_took_and_starts_afresh(world: World) -> None:
+def test_a_done_job_shows_its_attempts_and_starts_over(world: World) -> None:
     release(world, claimed(world), "failed", error="no")
     release(world, claimed(world), "done")
     view = world.ask(GetJob(job_id="job"))
@@ -250,7 +252,7 @@ def test_what_is_done_tells_how_many_attempts_it_took_and_starts_afresh(world: W
 
 
 @pytest.mark.parametrize("outcome", ["failed", "deferred"])
-def test_a_job_that_nobody_enqueued_waits_as_long_as_it_was_told_too(world: World, outcome: str) -> None:
+def test_a_job_that_nobody_enqueued_waits_for_its_retry_after_too(world: World, outcome: str) -> None:
     release(world, claimed(world), outcome, retry_after=7)
     reply = world.do(ClaimJob(job_id="job", owner="bob"))
     assert (reply.status, reply.retry_after_ms) == ("delayed", 7_000)
@@ -259,7 +261,7 @@ def test_a_job_that_nobody_enqueued_waits_as_long_as_it_was_told_too(world: Worl
 
 
 @pytest.mark.parametrize("is_enqueued", [False, True])
-def test_a_deferred_job_waits_for_a_minute_where_nobody_says_how_long(world: World, is_enqueued: bool) -> None:
+def test_a_deferred_job_waits_for_a_minute_by_default(world: World, is_enqueued: bool) -> None:
     if is_enqueued:
         enqueued(world)
     release(world, claimed(world), "deferred")
@@ -281,7 +283,7 @@ def test_neither_a_backoff_nor_a_lock_delay_shortens_the_other(backoff: int, loc
 
 
 @pytest.mark.parametrize("is_enqueued", [False, True])
-def test_an_old_result_is_not_that_of_a_later_run(world: World, is_enqueued: bool) -> None:
+def test_a_later_run_does_not_show_an_old_result(world: World, is_enqueued: bool) -> None:
     if is_enqueued:
         enqueued(world)
     release(world, claimed(world), "done", result=b"1")
@@ -292,7 +294,7 @@ def test_an_old_result_is_not_that_of_a_later_run(world: World, is_enqueued: boo
     assert world.do(ClaimJob(job_id="job", owner="bob")).result is None
 
 
-def test_a_job_that_is_cancelled_has_no_result_of_an_earlier_run(world: World) -> None:
+def test_a_cancelled_job_does_not_show_an_old_result(world: World) -> None:
     enqueued(world)
     release(world, claimed(world), "done", result=b"1")
     world.do(RequeueJob(job_id="job"))

@@ -37,7 +37,7 @@ def test_the_first_delays_of_the_default_policy() -> None:
     assert [backoff_ms(RetryPolicy(), failures, 0) for failures in (1, 2, 3, 4)] == [2_000, 4_000, 8_000, 16_000]
 
 
-def test_the_default_policy_ends_at_a_quarter_of_an_hour_and_shortens_by_a_quarter_at_most() -> None:
+def test_the_default_policy_is_capped_at_15_minutes_and_its_jitter_is_a_quarter() -> None:
     assert backoff_ms(RetryPolicy(), 1_000, 0) == 15 * 60_000
     assert backoff_ms(RetryPolicy(), 1, 1) == 1_500
 

@@ -1,4 +1,4 @@
-"""Lease ids and request ids are shown to nobody but the caller they were made for; digests and the key to nobody."""
+"""Lease ids and request ids are shown only to the caller they belong to; digests and the store key to nobody."""
 
 import pickle
 
@@ -31,12 +31,12 @@ from octostore.core.questions import (
 from tests.support.world import World
 
 
-def test_no_answer_to_others_and_no_event_has_them(world: World) -> None:
+def test_no_reply_to_others_and_no_event_has_lease_or_request_ids(world: World) -> None:
     secrets = ["request-one", "request-two"]
     first = world.do(ClaimJob(job_id="job", owner="ann", request_id="request-one"))
     session = world.do(OpenSession(session_id="s", agent="ann", request_id="request-two"))
     secrets += [first.lease_id or "", session.lease_id]
-    answers = [
+    replies = [
         world.do(ClaimJob(job_id="job", owner="bob")),
         world.ask(GetJob(job_id="job")),
         world.do(ReleaseJob(job_id="job", lease_id=first.lease_id or "", outcome="done")),
@@ -46,14 +46,14 @@ def test_no_answer_to_others_and_no_event_has_them(world: World) -> None:
         world.ask(GetSession(session_id="s")),
         world.ask(ListSessions()),
     ]
-    for answer in answers:
+    for reply in replies:
         for secret in secrets:
-            assert secret not in repr(answer)
+            assert secret not in repr(reply)
     log = b"".join(entry.details for entry in world.log()).decode()
     assert not [secret for secret in secrets if secret in log]
 
 
-def test_printing_what_one_got_does_not_print_the_lease(world: World) -> None:
+def test_printing_a_reply_does_not_print_the_lease_id(world: World) -> None:
     reply = world.do(ClaimJob(job_id="job", owner="ann", request_id="secret-request"))
     command = HeartbeatJob(job_id="job", lease_id=reply.lease_id or "")
     assert (reply.lease_id or "") not in repr(reply) + repr(command)
@@ -63,7 +63,7 @@ def test_printing_what_one_got_does_not_print_the_lease(world: World) -> None:
     assert (reply.lease_id or "") not in repr(stored)
 
 
-def test_no_answer_to_others_has_the_lease_of_a_lock(world: World) -> None:
+def test_no_reply_to_others_has_the_lease_id_of_a_lock(world: World) -> None:
     reply = world.do(AcquireLock(job_id="lock", owner="ann", principal="ann"))
     lease_id = reply.lease_id or ""
     shown = [
@@ -88,11 +88,11 @@ def test_digests_are_shown_nowhere_and_are_in_no_event(world: World) -> None:
         RotateToken(token_id="t", digest=first),
     ]
     question = FindToken(digest=second)
-    answers = [*world.batch(commands), world.ask(question), world.ask(ListTokens()), world.ask(ListEvents())]
+    replies = [*world.batch(commands), world.ask(question), world.ask(ListTokens()), world.ask(ListEvents())]
     with world.backend.reading() as rows:
         stored = [*rows.find_tokens([second]), rows.list_tokens()]
     assert len(stored) == 2
-    shown = repr([commands, question, answers, [str(answer) for answer in answers], stored, world.log()])
+    shown = repr([commands, question, replies, [str(reply) for reply in replies], stored, world.log()])
     assert "token_rotated" in shown
     for digest in (first, second):
         assert digest.decode() not in shown
@@ -114,14 +114,14 @@ def test_a_lease_is_found_by_its_fencing_token_and_not_printed(world: World) -> 
 
 
 def test_the_key_of_the_store_is_not_printed(world: World) -> None:
-    answer = world.ask(GetStoreKey())
-    assert len(answer.key) == 32
-    assert repr(answer) == f"StoreKey(key=***, store_id={answer.store_id!r})"
-    assert answer == world.ask(GetStoreKey())
-    assert answer != World().ask(GetStoreKey())
+    reply = world.ask(GetStoreKey())
+    assert len(reply.key) == 32
+    assert repr(reply) == f"StoreKey(key=***, store_id={reply.store_id!r})"
+    assert reply == world.ask(GetStoreKey())
+    assert reply != World().ask(GetStoreKey())
 
 
-def test_errors_travel_between_processes_whole(world: World) -> None:
+def test_errors_survive_pickling(world: World) -> None:
     first = world.do(ClaimJob(job_id="job", owner="ann", ttl=1))
     world.advance(1)
     with pytest.raises(LeaseLost) as caught:

@@ -75,7 +75,7 @@ def test_a_bound_claim_has_no_ttl_of_its_own(world: World) -> None:
     assert (again.ttl, again.remaining_ms) == (30, 30_000)
 
 
-def test_the_expiry_of_a_thousand_claims_is_written_down_a_hundred_at_a_time(world: World) -> None:
+def test_the_expiry_of_many_claims_is_recorded_a_hundred_at_a_time(world: World) -> None:
     open_session(world)
     world.batch([ClaimJob(job_id=f"job-{n}", owner="ann", session_id="s") for n in range(250)])
     world.advance(30)
@@ -131,7 +131,7 @@ def test_resuming_does_not_bring_old_claims_back(world: World) -> None:
         world.do(HeartbeatJob(job_id="job", lease_id=old))
 
 
-def test_a_session_alive_elsewhere_is_refused_telling_who_has_it(world: World) -> None:
+def test_opening_a_live_session_is_refused_and_says_who_has_it(world: World) -> None:
     open_session(world)
     world.advance(5)
     with pytest.raises(Held) as caught:
@@ -140,7 +140,7 @@ def test_a_session_alive_elsewhere_is_refused_telling_who_has_it(world: World) -
     assert (caught.value.expires_at - caught.value.heartbeat_at).total_seconds() == 30
 
 
-def test_opening_can_be_repeated_by_its_request(world: World) -> None:
+def test_opening_can_be_repeated_with_the_same_request_id(world: World) -> None:
     first = open_session(world, request_id="r")
     again = open_session(world, request_id="r")
     assert (again.lease_id, again.replayed) == (first.lease_id, True)
@@ -162,14 +162,14 @@ def test_two_principals_that_choose_the_same_id_have_two_sessions(world: World) 
     ]
 
 
-def test_a_strangers_session_is_not_bound_to(world: World) -> None:
+def test_no_claim_can_be_bound_to_the_session_of_another_principal(world: World) -> None:
     open_session(world, principal="ann")
     with pytest.raises(NotFound):
         world.do(ClaimJob(job_id="job", owner="bob", session_id="s", principal="bob"))
 
 
 @pytest.mark.parametrize("name", ["ann/s", "local/s"])
-def test_what_is_opened_or_bound_to_is_ones_own(name: str) -> None:
+def test_a_session_to_open_or_bind_to_is_named_without_its_principal(name: str) -> None:
     builds: list[Callable[[], Any]] = [
         lambda: OpenSession(session_id=name, agent="ann"),
         lambda: ClaimJob(job_id="job", owner="ann", session_id=name),
@@ -182,7 +182,7 @@ def test_what_is_opened_or_bound_to_is_ones_own(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["/s", "ann/", "a\nb/s", "a" * 600 + "/s"])
-def test_what_cannot_be_anybodys_session_is_refused(name: str) -> None:
+def test_a_bad_session_name_is_refused(name: str) -> None:
     with pytest.raises(InvalidInput):
         GetSession(session_id=name)
 
@@ -206,7 +206,7 @@ def writes(**terms: Any) -> list[KeepSessionAlive | SaveSession | HandOverSessio
 
 
 def test_only_its_lease_can_write_to_a_session(world: World) -> None:
-    """Also if it is the same principal that asks: many may have a token of that name."""
+    """Not even its principal can, because several tokens may have that name."""
     session = open_session(world, principal="ann")
     before = world.log()
     for command in writes(lease_id=None, principal="ann"):
@@ -217,7 +217,7 @@ def test_only_its_lease_can_write_to_a_session(world: World) -> None:
         world.do(command)
 
 
-def test_not_even_an_operator_keeps_it_alive_or_writes_its_context(world: World) -> None:
+def test_not_even_an_operator_can_keep_a_session_alive_or_save_its_context(world: World) -> None:
     open_session(world)
     for command in writes(lease_id=None)[:2]:
         with pytest.raises(NotAllowed):
@@ -225,7 +225,7 @@ def test_not_even_an_operator_keeps_it_alive_or_writes_its_context(world: World)
 
 
 @pytest.mark.parametrize("by", [{"principal": "root", "as_operator": True}, {"principal": LOCAL}], ids=["root", LOCAL])
-def test_an_operator_hands_it_over_or_ends_it(world: World, by: dict[str, Any]) -> None:
+def test_an_operator_can_hand_over_or_close_a_session(world: World, by: dict[str, Any]) -> None:
     open_session(world, principal="ann")
     handing = HandOverSession(session_id="ann/s", to_agent="bob", **by)
     handed = world.do(handing)
@@ -243,7 +243,7 @@ def test_an_operator_hands_it_over_or_ends_it(world: World, by: dict[str, Any]) 
     ]
 
 
-def test_a_second_token_of_its_name_ends_it_if_it_is_an_operators(world: World) -> None:
+def test_an_operators_token_of_the_same_name_can_close_a_session(world: World) -> None:
     open_session(world, principal="ann")
     world.do(CloseSession(session_id="s", principal="ann", as_operator=True))
     assert world.ask(GetSession(session_id="ann/s")).status == "closed"
@@ -265,7 +265,7 @@ def test_the_principal_of_a_lock_client_needs_no_lease(world: World) -> None:
     assert world.event_types()[-2:] == ["released", "session_closed"]
 
 
-def test_an_agent_that_resumes_a_lock_clients_session_has_it_for_itself(world: World) -> None:
+def test_once_an_agent_resumes_a_lock_clients_session_writes_need_its_lease(world: World) -> None:
     open_session(world, principal="ann", without_lease=True)
     world.advance(30)
     open_session(world, principal="ann")
@@ -277,17 +277,17 @@ def test_an_agent_that_resumes_a_lock_clients_session_has_it_for_itself(world: W
 def test_a_stranger_without_a_lease_finds_no_session(world: World, without_lease: bool) -> None:
     session = open_session(world, principal="ann", without_lease=without_lease)
     before = world.log()
-    for there, not_there in zip(
+    for existing, unknown in zip(
         writes(lease_id=None, principal="bob", session_id="ann/s"),
         writes(lease_id=None, principal="bob", session_id="ann/t"),
         strict=True,
     ):
-        told = []
-        for command in (there, not_there):
+        messages = []
+        for command in (existing, unknown):
             with pytest.raises(NotFound) as caught:
                 world.do(command)
-            told.append(str(caught.value).replace("'t'", "'s'"))
-        assert told == ["no session of 'ann' is named 's'"] * 2, "there or not, it reads the same"
+            messages.append(str(caught.value).replace("'t'", "'s'"))
+        assert messages == ["no session of 'ann' is named 's'"] * 2, "whether or not the session exists"
     assert world.log() == before
     world.do(CloseSession(session_id="s", lease_id=session.lease_id, principal="ann"))
     for command in writes(lease_id=None, principal="bob", session_id="ann/s"):
@@ -305,7 +305,7 @@ def test_a_stranger_with_a_wrong_lease_finds_no_session_either(world: World) -> 
             world.do(command)
 
 
-def test_whoever_has_the_lease_may_write_whatever_its_name(world: World) -> None:
+def test_the_lease_is_enough_to_write_whatever_the_principal(world: World) -> None:
     session = open_session(world, principal="ann")
     keepalive, save, _, close = writes(lease_id=session.lease_id, principal="bob", session_id="ann/s")
     for command in (keepalive, save, close):
@@ -316,7 +316,7 @@ def test_whoever_has_the_lease_may_write_whatever_its_name(world: World) -> None
     ]
 
 
-def test_without_a_lease_a_session_that_has_expired_is_lost_all_the_same(world: World) -> None:
+def test_without_a_lease_an_expired_session_is_lost_too(world: World) -> None:
     open_session(world, principal="ann", without_lease=True)
     world.advance(30)
     for command in writes(lease_id=None, principal="ann"):
@@ -324,7 +324,7 @@ def test_without_a_lease_a_session_that_has_expired_is_lost_all_the_same(world: 
             world.do(command)
 
 
-def test_without_a_lease_the_session_as_it_stands_is_meant(world: World) -> None:
+def test_a_call_without_a_lease_means_the_current_session(world: World) -> None:
     first = open_session(world, principal="ann", without_lease=True)
     world.advance(30)
     open_session(world, principal="ann", agent="again", without_lease=True)
@@ -341,7 +341,7 @@ def test_an_empty_lease_is_not_the_same_as_none() -> None:
         assert caught.value.field == "lease_id"
 
 
-def test_whose_session_is_looked_at(world: World) -> None:
+def test_a_session_is_found_only_under_its_principal(world: World) -> None:
     open_session(world, principal="ann")
     assert world.ask(GetSession(session_id="ann/s")).agent == "ann"
     for name, whose in (("s", LOCAL), ("bob/s", "bob")):
@@ -355,20 +355,20 @@ def test_the_log_of_a_session_is_that_of_its_principal(world: World) -> None:
         open_session(world, principal=principal)
         world.do(ClaimJob(job_id=principal, owner=principal, session_id="s", principal=principal))
 
-    def told(**which: Any) -> list[tuple[str, str | None]]:
+    def logged(**which: Any) -> list[tuple[str, str | None]]:
         events = world.ask(ListEvents(**which)).events
         assert {event.session_id for event in events} <= {"s"}
         return [(event.type, event.session_principal) for event in events]
 
     both = [("session_opened", "ann"), ("claimed", "ann"), ("session_opened", "bob"), ("claimed", "bob")]
-    assert told(session_id="ann/s") == both[:2]
-    assert told(session_id="s") == []
-    assert told() == both
-    assert told(principal="bob") == both[1:], "the job, but not the session, of somebody else"
-    assert told(principal="bob", session_id="ann/s") == both[1:2]
+    assert logged(session_id="ann/s") == both[:2]
+    assert logged(session_id="s") == []
+    assert logged() == both
+    assert logged(principal="bob") == both[1:], "jobs of others, but not their sessions"
+    assert logged(principal="bob", session_id="ann/s") == both[1:2]
 
 
-def test_a_context_makes_way_for_the_next() -> None:
+def test_a_context_replaces_the_last_one() -> None:
     backend = MemoryBackend()
     world = World(backend)
     session = open_session(world)
@@ -378,7 +378,7 @@ def test_a_context_makes_way_for_the_next() -> None:
     assert world.event_types() == ["session_opened", *["session_saved"] * 3]
 
 
-def test_whose_sessions_are_listed(world: World) -> None:
+def test_sessions_are_listed_by_principal_and_status(world: World) -> None:
     for principal in ("ann", "bob"):
         for number in range(2):
             open_session(world, session_id=f"{principal}-{number}", principal=principal, ttl=10 + 20 * number)
@@ -394,7 +394,7 @@ def test_whose_sessions_are_listed(world: World) -> None:
     assert listed(principal="bob", status="open") == ["bob-1"]
 
 
-def test_a_page_of_sessions_is_the_last_one_when_nothing_follows(world: World) -> None:
+def test_the_last_page_of_sessions_has_no_cursor(world: World) -> None:
     for name in ("a", "b", "c"):
         open_session(world, session_id=name)
     first = world.ask(ListSessions(limit=2))
@@ -422,7 +422,7 @@ def test_closing_releases_its_claims_and_keeps_the_context(world: World) -> None
     assert open_session(world).context == 1
 
 
-def test_a_lost_session_is_told_so(world: World) -> None:
+def test_writing_to_a_lost_session_raises_lease_lost(world: World) -> None:
     session = open_session(world)
     world.advance(30)
     with pytest.raises(LeaseLost):
@@ -436,14 +436,14 @@ def test_a_lost_session_is_told_so(world: World) -> None:
         world.do(KeepSessionAlive(session_id="unknown", lease_id="x"))
 
 
-def test_a_session_that_has_expired_is_over_before_anybody_has_written_that_down(world: World) -> None:
-    """A mass death is more than one transaction writes down, and it may be the session's turn much later."""
+def test_an_expired_session_has_ended_even_before_that_is_recorded(world: World) -> None:
+    """One transaction does not record all of a mass expiry, so the session's turn may come much later."""
     session = open_session(world)
     world.batch([ClaimJob(job_id=f"job-{n}", owner="eve", ttl=10) for n in range(SWEEP_LIMIT)])
     world.advance(30)
     terms: dict[str, Any] = {"session_id": "s", "lease_id": session.lease_id}
     bind: dict[str, Any] = {"job_id": "job", "owner": "ann", "session_id": "s"}
-    answers = world.batch(
+    replies = world.batch(
         [
             KeepSessionAlive(**terms),
             SaveSession(**terms, context=b"1"),
@@ -452,12 +452,12 @@ def test_a_session_that_has_expired_is_over_before_anybody_has_written_that_down
             AcquireLock(**bind, ephemeral=True),
         ]
     )
-    assert [type(answer) for answer in answers] == [LeaseLost] * 5
-    assert set(world.event_types()[-SWEEP_LIMIT:]) == {"expired"}, "the session has yet to come"
+    assert [type(reply) for reply in replies] == [LeaseLost] * 5
+    assert set(world.event_types()[-SWEEP_LIMIT:]) == {"expired"}, "the session's turn is yet to come"
     assert world.ask(GetSession(session_id="s")).status == "expired"
 
 
-def test_a_bound_claim_has_a_lease_of_its_own(world: World) -> None:
+def test_a_bound_claim_has_its_own_lease(world: World) -> None:
     session = open_session(world)
     world.do(Enqueue(job_id="task", kind="build"))
     by_name = bound(world)
@@ -478,7 +478,7 @@ def test_claim_next_can_be_bound_too(world: World) -> None:
     assert world.ask(GetJob(job_id="task")).attempts == 1
 
 
-def test_what_a_session_looks_like(world: World) -> None:
+def test_a_session_shows_its_agent_status_context_and_jobs(world: World) -> None:
     session = open_session(world)
     bound(world, "b")
     lease_id = bound(world, "a")

@@ -10,7 +10,7 @@ from octostore.wire.endpoints import BY_OPERATION
 from octostore.wire.shapes import shape_problem
 
 
-def said_about(operation: str, document: Any) -> str:
+def message_for(operation: str, document: Any) -> str:
     body = BY_OPERATION[operation].body
     assert body is not None
     with pytest.raises(msgspec.ValidationError) as caught:
@@ -19,7 +19,7 @@ def said_about(operation: str, document: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    ("operation", "document", "said"),
+    ("operation", "document", "message"),
     [
         ("claim_job", {"ttl_seconds": "5"}, "ttl_seconds must be a number, not text"),
         ("claim_job", {"owner": 5}, "owner must be text or null, not a whole number"),
@@ -45,14 +45,14 @@ def said_about(operation: str, document: Any) -> str:
         ),
     ],
 )
-def test_what_is_wrong_is_in_plain_english(operation: str, document: Any, said: str) -> None:
-    assert said_about(operation, document) == said
+def test_errors_are_in_plain_english(operation: str, document: Any, message: str) -> None:
+    assert message_for(operation, document) == message
 
 
 def test_a_long_name_is_shortened() -> None:
-    assert len(said_about("claim_job", {"x" * 10_000: 1})) < 300
+    assert len(message_for("claim_job", {"x" * 10_000: 1})) < 300
 
 
-def test_an_error_that_we_do_not_know_is_passed_on() -> None:
+def test_an_unknown_error_is_passed_on() -> None:
     problem = shape_problem(msgspec.ValidationError("Something new - at `$.ttl`"), Body)
     assert (problem.field, str(problem)) == ("ttl", "ttl is wrong: something new")

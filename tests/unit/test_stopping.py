@@ -1,4 +1,4 @@
-"""Asking an owner to stop: it hears of it with its next heartbeat, once in the log, and decides what follows."""
+"""Asking an owner to stop: it learns of it with its next heartbeat, logged once, and decides what to do."""
 
 from typing import Any
 
@@ -36,42 +36,42 @@ def claimed(world: World, **terms: Any) -> ClaimReply:
     return world.do(ClaimJob(job_id="task", owner="ann", principal="ann", **terms))
 
 
-def beat(claim: ClaimReply) -> HeartbeatJob:
+def heartbeat(claim: ClaimReply) -> HeartbeatJob:
     return HeartbeatJob(job_id="task", lease_id=claim.lease_id or "", principal="ann")
 
 
-def test_an_owner_is_told_with_its_next_heartbeat_and_with_each_from_then_on(world: World) -> None:
+def test_an_owner_learns_of_a_stop_with_its_next_heartbeat_and_every_later_one(world: World) -> None:
     claim = claimed(world)
-    assert world.do(beat(claim)).stop_requested is None
+    assert world.do(heartbeat(claim)).stop_requested is None
     asked_at = to_datetime(world.clock.now_ms)
     view = world.do(ASK)
-    assert view.status == "claimed", "it stays its owner's"
+    assert view.status == "claimed", "the owner keeps it"
     assert view.claim is not None
     assert view.claim.stop_requested is not None
     assert view.claim.stop_requested.delivered_at is None
     world.advance(3)
     for _ in range(2):
-        told = world.do(beat(claim)).stop_requested
-        assert told is not None
-        assert (told.reason, told.requested_by, told.requested_at) == ("the branch is gone", "root", asked_at)
-        assert told.delivered_at == to_datetime(world.clock.now_ms)
+        stop = world.do(heartbeat(claim)).stop_requested
+        assert stop is not None
+        assert (stop.reason, stop.requested_by, stop.requested_at) == ("the branch is gone", "root", asked_at)
+        assert stop.delivered_at == to_datetime(world.clock.now_ms)
     requested, delivered = world.events()[-2:]
     assert (requested.type, requested.actor, requested.agent) == ("stop_requested", "root", "ann")
     assert (delivered.type, delivered.actor, delivered.agent) == ("stop_delivered", "ann", "ann")
     assert requested.reason == "the branch is gone"
     owner = world.ask(GetJob(job_id="task")).claim
     assert owner is not None
-    assert owner.stop_requested == told
+    assert owner.stop_requested == stop
 
 
-def test_asking_twice_changes_nothing_and_asking_for_more_does(world: World) -> None:
+def test_asking_twice_changes_nothing_but_asking_for_more_does(world: World) -> None:
     claim = claimed(world)
     world.batch([ASK, ASK, RequestStop(job_id="task", reason="another")])
-    world.do(beat(claim))
+    world.do(heartbeat(claim))
     world.batch([DRAIN, DRAIN, ASK])
-    told = world.do(beat(claim)).stop_requested
-    assert told is not None
-    assert (told.cancels, told.reason) == (True, "not needed")
+    stop = world.do(heartbeat(claim)).stop_requested
+    assert stop is not None
+    assert (stop.cancels, stop.reason) == (True, "not needed")
     assert world.event_types()[2:] == ["stop_requested", "stop_delivered"] * 2
 
 
@@ -96,20 +96,20 @@ def test_only_an_owner_can_be_asked(world: World, status: str) -> None:
 
 
 @pytest.mark.parametrize(("outcome", "then"), [("released", "queued"), ("failed", "queued"), ("done", "done")])
-def test_what_becomes_of_the_job_is_up_to_its_owner(world: World, outcome: Outcome, then: str) -> None:
+def test_the_owner_decides_what_becomes_of_the_job(world: World, outcome: Outcome, then: str) -> None:
     claim = claimed(world)
     world.do(ASK)
     release = ReleaseJob(job_id="task", lease_id=claim.lease_id or "", outcome=outcome)
     assert world.do(release).status == then
     world.do(RequeueJob(job_id="task"))
-    heir = world.do(ClaimJob(job_id="task", owner="bob", again=True))
-    assert world.do(beat(heir)).stop_requested is None, "it was asked of the last owner"
+    successor = world.do(ClaimJob(job_id="task", owner="bob", again=True))
+    assert world.do(heartbeat(successor)).stop_requested is None, "only the last owner was asked"
 
 
 @pytest.mark.parametrize("way", ["released", "failed", "deferred", "expired", "forced", "undone"])
 @pytest.mark.parametrize("is_queued", [True, False])
 def test_a_drained_job_is_cancelled_when_its_claim_ends(world: World, way: str, is_queued: bool) -> None:
-    """In one step: whoever waits finds it dead."""
+    """In one step: a waiting caller finds it dead."""
     claim = claimed(world) if is_queued else world.do(ClaimJob(job_id="task", owner="ann"))
     assert world.do(DRAIN).status == "claimed"
     lease_id = claim.lease_id or ""
@@ -125,7 +125,7 @@ def test_a_drained_job_is_cancelled_when_its_claim_ends(world: World, way: str, 
     assert (following.status, following.error) == ("dead", "not needed")
     if isinstance(end, ReleaseJob):
         assert ended.status == "dead"
-        assert world.do(end) == ended, "a repeated release gets the same answer"
+        assert world.do(end) == ended, "a repeated release gets the same reply"
     *_, cancelled = world.events()
     assert (cancelled.type, cancelled.actor, cancelled.reason) == ("cancelled", "root", "not needed")
     view = world.ask(GetJob(job_id="task"))
@@ -140,22 +140,22 @@ def test_a_drained_job_that_is_done_stays_done(world: World) -> None:
     assert world.event_types()[-1] == "done"
 
 
-def test_who_does_not_listen_can_still_be_cancelled(world: World) -> None:
+def test_a_job_whose_owner_does_not_stop_can_still_be_cancelled(world: World) -> None:
     claim = claimed(world)
     world.do(DRAIN)
     world.do(CancelJob(job_id="task", reason="now"))
     with pytest.raises(LeaseLost, match=r"'cancelled' at .* \('now'\)"):
-        world.do(beat(claim))
+        world.do(heartbeat(claim))
     assert world.event_types()[-1] == "cancelled"
     assert world.event_types().count("cancelled") == 1
 
 
-def test_draining_a_job_that_nobody_has_cancels_it(world: World) -> None:
+def test_draining_an_unclaimed_job_cancels_it(world: World) -> None:
     world.do(Enqueue(job_id="task", kind="build"))
     assert world.do(DRAIN).status == "dead"
 
 
-def test_the_keepalive_of_a_session_tells_which_of_its_jobs_are_to_stop(world: World) -> None:
+def test_a_keepalive_lists_the_jobs_of_its_session_that_should_stop(world: World) -> None:
     opened = world.do(OpenSession(session_id="s", agent="ann", principal="ann"))
     alive = KeepSessionAlive(session_id="s", lease_id=opened.lease_id, principal="ann")
     for job_id in ("one", "two", "task"):
@@ -163,28 +163,28 @@ def test_the_keepalive_of_a_session_tells_which_of_its_jobs_are_to_stop(world: W
     assert world.do(alive).stop_requested == {}
     world.do(ASK)
     for _ in range(2):
-        told = world.do(alive).stop_requested
-        assert [(name, stop.reason) for name, stop in told.items()] == [("task", "the branch is gone")]
+        stops = world.do(alive).stop_requested
+        assert [(name, stop.reason) for name, stop in stops.items()] == [("task", "the branch is gone")]
     assert world.event_types()[-2:] == ["stop_requested", "stop_delivered"]
     assert [event.session_id for event in world.events()[-2:]] == ["s", "s"]
 
 
 @pytest.mark.parametrize("ask", [ASK, DRAIN])
-def test_whoever_a_job_is_handed_over_to_is_asked_the_same(world: World, ask: Any) -> None:
+def test_a_hand_over_passes_the_stop_request_on(world: World, ask: Any) -> None:
     opened = world.do(OpenSession(session_id="s", agent="ann"))
     world.do(ClaimJob(job_id="task", owner="ann", session_id="s"))
     world.batch([ask, KeepSessionAlive(session_id="s", lease_id=opened.lease_id)])
     world.do(HandOverSession(session_id="s", lease_id=opened.lease_id, to_agent="bob"))
     taken = world.do(OpenSession(session_id="s", agent="bob"))
-    told = world.do(KeepSessionAlive(session_id="s", lease_id=taken.lease_id)).stop_requested["task"]
-    assert (told.requested_by, told.reason, told.cancels) == ("root", ask.reason, ask is DRAIN)
-    asked = [event for event in world.events() if event.type == "stop_requested"]
-    assert [event.agent for event in asked] == ["ann", "bob"]
+    stop = world.do(KeepSessionAlive(session_id="s", lease_id=taken.lease_id)).stop_requested["task"]
+    assert (stop.requested_by, stop.reason, stop.cancels) == ("root", ask.reason, ask is DRAIN)
+    requests = [event for event in world.events() if event.type == "stop_requested"]
+    assert [event.agent for event in requests] == ["ann", "bob"]
     world.do(CloseSession(session_id="s", lease_id=taken.lease_id))
     assert world.ask(GetJob(job_id="task")).status == ("dead" if ask is DRAIN else "free")
 
 
-def test_a_drained_job_is_in_no_line(world: World) -> None:
+def test_a_drained_job_does_not_go_back_to_its_queue(world: World) -> None:
     claim = claimed(world)
     _, _, following = world.batch(
         [DRAIN, ReleaseJob(job_id="task", lease_id=claim.lease_id or ""), ClaimNext(owner="bob")]

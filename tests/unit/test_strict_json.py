@@ -1,4 +1,4 @@
-"""Two readers of JSON, and two writers: the quick one may only answer where the strict one says the same."""
+"""The quick JSON reader and writer return what the strict ones return, or nothing."""
 
 import json
 import math
@@ -58,12 +58,12 @@ DOCUMENTS = st.one_of(
 )
 
 
-def _damaged(document: bytes, at: int, with_what: bytes) -> bytes:
-    return document[:at] + with_what + document[at + len(with_what) :]
+def _damaged(document: bytes, at: int, replacement: bytes) -> bytes:
+    return document[:at] + replacement + document[at + len(replacement) :]
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """Also in type, and in the sign of zero."""
+    """Compare types and the sign of zero, too."""
     if type(one) is not type(other):
         return False
     if isinstance(one, dict):
@@ -91,7 +91,7 @@ def is_same(one: Any, other: Any) -> bool:
 @example(b"[" * 100_000 + b"]" * 100_000)
 @example(b"\xef\xbb\xbf{}")
 @example(b"")
-def test_the_quick_reader_says_what_the_strict_one_says_or_nothing(document: bytes) -> None:
+def test_the_quick_reader_returns_what_the_strict_one_does_or_nothing(document: bytes) -> None:
     quickly = _read_quickly(document)
     if quickly is not _UNSURE:
         assert is_same(quickly, _read_strictly("body", document))
@@ -111,22 +111,22 @@ def test_the_quick_reader_says_what_the_strict_one_says_or_nothing(document: byt
         b'{"commands": [{"a": 1}, {"a": [{"a": 2}]}], "atomic": true}',
     ],
 )
-def test_the_usual_is_read_quickly(document: bytes) -> None:
+def test_common_documents_are_read_quickly(document: bytes) -> None:
     assert _read_quickly(document) == json.loads(document)
 
 
 @pytest.mark.parametrize("document", [b'{"a": "\\u0061"}', b'{"a": "1234567890123456"}', b"7"])
-def test_what_is_less_usual_is_read_all_the_same(document: bytes) -> None:
+def test_less_common_documents_are_read_too(document: bytes) -> None:
     assert _read_quickly(document) is _UNSURE
     assert decode_strictly("body", document) == json.loads(document)
 
 
-def test_a_name_that_is_there_twice_is_refused() -> None:
+def test_a_duplicate_name_is_refused() -> None:
     with pytest.raises(InvalidInput, match="has the name 'a' twice"):
         decode_strictly("body", b'{"a": 1, "a": 1}')
 
 
-def test_names_that_become_the_same_are_refused() -> None:
+def test_keys_that_become_the_same_name_are_refused() -> None:
     with pytest.raises(InvalidInput, match="has the name '1' twice"):
         encode_any("payload", {"1": 1, 1: 2})
 
@@ -147,13 +147,13 @@ VALUES = st.recursive(
 @given(VALUES)
 @example(math.nan)
 @example([math.inf])
-def test_the_quick_writer_says_what_the_strict_one_says_or_nothing(value: Any) -> None:
+def test_the_quick_writer_returns_what_the_strict_one_does_or_nothing(value: Any) -> None:
     quickly = _write_quickly(value)
     if quickly is not None:
         assert is_same(json.loads(quickly), json.loads(_write_strictly("payload", value)))
 
 
-def test_the_usual_is_written_quickly() -> None:
+def test_common_values_are_written_quickly() -> None:
     value = {"branch": "main", "tries": [1, 2.5, None, True], "by": {"name": "Jürgen"}}
     assert _write_quickly(value) == encode_any("payload", value) == _write_strictly("payload", value)
 
@@ -164,12 +164,12 @@ def nested(value: Any, depth: int) -> Any:
     return value
 
 
-def test_tuples_are_arrays_and_as_deep() -> None:
+def test_tuples_are_arrays_with_the_same_depth_limit() -> None:
     assert encode_any("payload", nested(1, 64)) == b"[" * 64 + b"1" + b"]" * 64
     with pytest.raises(InvalidInput, match="nested deeper than 64"):
         encode_any("payload", nested(1, 65))
 
 
-def test_a_document_that_cannot_be_read_says_where_it_is_wrong() -> None:
+def test_an_error_says_where_the_json_is_invalid() -> None:
     with pytest.raises(InvalidInput, match=r"^body is not valid JSON: expecting value at line 1, column 8$"):
         decode_strictly("body", b'{"pr": }')

@@ -41,7 +41,7 @@ def release(world: World, claimed: ClaimReply, outcome: Outcome = "done", **endi
     return world.do(ReleaseTask(**{**names, "outcome": outcome, **ending}))
 
 
-def test_the_session_comes_with_its_task_and_goes_with_it(world: World) -> None:
+def test_claiming_a_task_opens_its_session_and_releasing_it_closes_that(world: World) -> None:
     enqueue(world, payload=b'{"issue":1842}')
     claimed = claim(world)
     assert (claimed.status, claimed.job_id, claimed.payload) == ("claimed", "task", {"issue": 1842})
@@ -57,8 +57,8 @@ def test_the_session_comes_with_its_task_and_goes_with_it(world: World) -> None:
 
 def test_without_a_task_nothing_happens(world: World) -> None:
     enqueue(world, run_at=world.clock.now_ms + 5_000)
-    answer = claim(world)
-    assert (answer.status, answer.retry_after_ms, answer.session) == ("empty", 5_000, None)
+    reply = claim(world)
+    assert (reply.status, reply.retry_after_ms, reply.session) == ("empty", 5_000, None)
     assert world.event_types() == ["enqueued"]
 
 
@@ -66,9 +66,9 @@ def test_a_session_runs_one_task_at_a_time(world: World) -> None:
     enqueue(world, "one")
     enqueue(world, "two")
     claim(world)
-    answer = claim(world, "bob")
-    assert (answer.status, answer.owner, answer.session_id, answer.job_id) == ("held", "ann", "s", None)
-    assert claim(world).status == "held", "a name is not what authorises"
+    reply = claim(world, "bob")
+    assert (reply.status, reply.owner, reply.session_id, reply.job_id) == ("held", "ann", "s", None)
+    assert claim(world).status == "held", "a name authorises nothing"
     assert claim(world, "bob", session_id="t").job_id == "two"
 
 
@@ -76,7 +76,7 @@ def open_one(world: World, agent: str = "ann", **terms: Any) -> str:
     return world.do(OpenSession(**{"session_id": "s", "agent": agent, "ttl": 30, **terms})).lease_id
 
 
-def test_whoever_has_a_session_open_claims_its_tasks_one_after_the_other(world: World) -> None:
+def test_an_open_session_claims_its_tasks_one_after_the_other(world: World) -> None:
     lease = open_one(world)
     enqueue(world, "one")
     enqueue(world, "two")
@@ -92,7 +92,7 @@ def test_whoever_has_a_session_open_claims_its_tasks_one_after_the_other(world: 
     assert world.ask(GetSession(session_id="s")).status == "open"
 
 
-def test_what_is_only_bound_to_an_open_session_is_not_its_task(world: World) -> None:
+def test_a_job_that_is_only_bound_to_an_open_session_is_not_its_task(world: World) -> None:
     lease = open_one(world)
     enqueue(world, "one")
     enqueue(world, "two")
@@ -100,7 +100,7 @@ def test_what_is_only_bound_to_an_open_session_is_not_its_task(world: World) -> 
     assert claim(world, lease_id=lease).job_id == "two"
 
 
-def test_a_task_in_an_open_session_lives_as_long_as_that(world: World) -> None:
+def test_a_task_in_an_open_session_lives_as_long_as_the_session(world: World) -> None:
     lease = open_one(world)
     enqueue(world)
     assert claim(world, lease_id=lease, ttl=1).ttl == 30
@@ -121,11 +121,11 @@ def test_a_task_in_an_open_session_is_handed_over_with_it(world: World) -> None:
     with pytest.raises(LeaseLost, match="'bob' has the session now"):
         claim(world, lease_id=lease)
     taken = open_one(world, "bob")
-    at_hand = claim(world, "bob", lease_id=taken)
-    assert (at_hand.status, at_hand.job_id, at_hand.owner) == ("held", "task", "bob")
+    held = claim(world, "bob", lease_id=taken)
+    assert (held.status, held.job_id, held.owner) == ("held", "task", "bob")
 
 
-def test_only_the_lease_claims_in_an_open_session(world: World) -> None:
+def test_claiming_in_an_open_session_needs_its_lease(world: World) -> None:
     lease = open_one(world)
     enqueue(world)
     assert claim(world).status == "held"
@@ -138,7 +138,7 @@ def test_only_the_lease_claims_in_an_open_session(world: World) -> None:
         claim(world, lease_id=lease)
 
 
-def test_a_lost_answer_in_an_open_session_is_told_again_and_can_be_undone(world: World) -> None:
+def test_a_claim_in_an_open_session_can_be_replayed_and_undone(world: World) -> None:
     lease = open_one(world)
     enqueue(world)
     first = claim(world, lease_id=lease, request_id="r")
@@ -154,7 +154,7 @@ def test_a_lost_answer_in_an_open_session_is_told_again_and_can_be_undone(world:
         claim(world, lease_id=lease, request_id="r")
 
 
-def test_nobody_waits_for_the_task_that_it_has_itself(world: World) -> None:
+def test_no_caller_waits_for_its_own_task(world: World) -> None:
     lease = open_one(world)
     enqueue(world)
     within = ClaimTask(session_id="s", owner="ann", queues=("tasks",), lease_id=lease)
@@ -164,7 +164,7 @@ def test_nobody_waits_for_the_task_that_it_has_itself(world: World) -> None:
     assert is_worth_waiting(elsewhere, world.do(elsewhere))
 
 
-def test_a_lost_answer_is_told_again(world: World) -> None:
+def test_a_lost_reply_is_replayed(world: World) -> None:
     enqueue(world)
     first = claim(world, request_id="r")
     again = claim(world, request_id="r")
@@ -181,7 +181,7 @@ def test_the_first_queue_that_has_a_task_is_served_first(world: World) -> None:
     assert claim(world, session_id="t", queues=("session.t", "tasks")).job_id == "for-anybody"
 
 
-def test_a_full_queue_is_passed_over(world: World) -> None:
+def test_a_full_queue_is_skipped(world: World) -> None:
     world.do(SetQueue(queue="tasks", max_claimed=1))
     enqueue(world, "one")
     enqueue(world, "two")
@@ -191,7 +191,7 @@ def test_a_full_queue_is_passed_over(world: World) -> None:
     assert claim(world, session_id="t", queues=("tasks", "more")).job_id == "other"
 
 
-def test_what_it_lost_waits_for_a_place_in_a_full_queue_too(world: World) -> None:
+def test_a_lost_task_waits_for_room_in_a_full_queue_too(world: World) -> None:
     enqueue(world, "lost")
     claim(world)
     world.advance(100)
@@ -201,28 +201,28 @@ def test_what_it_lost_waits_for_a_place_in_a_full_queue_too(world: World) -> Non
     assert claim(world).status == "empty"
 
 
-def test_each_of_its_queues_says_when_to_look_again(world: World) -> None:
+def test_retry_after_is_that_of_the_earliest_queue(world: World) -> None:
     enqueue(world, "later", run_at=world.clock.now_ms + 5_000)
     enqueue(world, "much-later", queue="more", run_at=world.clock.now_ms + 50_000)
     for queues in (("tasks", "more"), ("more", "tasks"), ("none", "tasks")):
         assert claim(world, queues=queues).retry_after_ms == 5_000
 
 
-def test_whoever_comes_in_vain_is_told_how_long_the_session_lives(world: World) -> None:
+def test_a_held_reply_says_how_long_the_session_lives(world: World) -> None:
     enqueue(world)
     claim(world)
     world.advance(10)
     assert claim(world, "bob").retry_after_ms == 20_000
 
 
-def test_a_task_that_is_handed_over_is_no_further_claim(world: World) -> None:
+def test_a_task_that_is_handed_over_does_not_count_as_another_claim(world: World) -> None:
     enqueue(world)
-    given = claim(world, max_claims=1)
-    world.do(HandOverSession(session_id="s", lease_id=given.lease_id, to_agent="bob"))
+    claimed = claim(world, max_claims=1)
+    world.do(HandOverSession(session_id="s", lease_id=claimed.lease_id, to_agent="bob"))
     assert claim(world, "bob", max_claims=1).job_id == "task"
 
 
-def test_releasing_the_task_releases_all_that_is_bound_to_its_session(world: World) -> None:
+def test_releasing_the_task_releases_everything_bound_to_its_session(world: World) -> None:
     enqueue(world)
     claimed = claim(world)
     bound = world.do(ClaimJob(job_id="lock", owner="ann", session_id="s"))
@@ -233,7 +233,7 @@ def test_releasing_the_task_releases_all_that_is_bound_to_its_session(world: Wor
         world.do(CheckpointJob(job_id="lock", lease_id=bound.lease_id or "", data=b"1"))
 
 
-def test_one_heartbeat_is_for_both(world: World) -> None:
+def test_one_heartbeat_keeps_the_session_and_its_task(world: World) -> None:
     enqueue(world)
     claimed = claim(world)
     for _ in range(3):
@@ -249,7 +249,7 @@ def test_one_heartbeat_is_for_both(world: World) -> None:
         release(world, claimed)
 
 
-def test_whoever_resumes_a_lost_session_gets_what_was_in_flight(world: World) -> None:
+def test_resuming_a_lost_session_returns_what_was_in_flight(world: World) -> None:
     enqueue(world, payload=b'{"issue":1842}')
     lost = claim(world)
     world.do(SaveSession(session_id="s", lease_id=lost.lease_id, context=b'{"turn":4}', phase="executing"))
@@ -264,21 +264,21 @@ def test_whoever_resumes_a_lost_session_gets_what_was_in_flight(world: World) ->
     assert (task.job_id, task.status, task.is_ours, task.attempts) == ("task", "queued", False, 1)
     assert (task.payload, task.checkpoint) == ({"issue": 1842}, {"step": 3})
     world.do(CloseSession(session_id="s", lease_id=resumed.lease_id))
-    assert world.ask(GetSession(session_id="s")).in_flight == [], "it has ended in order"
+    assert world.ask(GetSession(session_id="s")).in_flight == [], "it was closed"
 
 
-def test_claiming_the_task_again_is_resuming_it(world: World) -> None:
+def test_claiming_the_lost_task_resumes_the_session(world: World) -> None:
     enqueue(world)
     claim(world)
     world.advance(60)
     again = claim(world, "bob")
     assert again.session is not None
     assert (again.attempt, again.previous[0].how, again.session.phase) == (2, "expired", "planning")
-    assert again.session.in_flight == [], "it is at hand"
+    assert again.session.in_flight == [], "it is claimed again"
 
 
-def test_a_resumed_session_goes_on_with_what_it_lost(world: World) -> None:
-    """Although the backoff has put that behind the others in line."""
+def test_a_resumed_session_goes_on_with_the_task_it_lost(world: World) -> None:
+    """Although the backoff put that task behind the others in line."""
     for job_id in ("one", "two"):
         enqueue(world, job_id)
     assert claim(world).job_id == "one"
@@ -286,10 +286,10 @@ def test_a_resumed_session_goes_on_with_what_it_lost(world: World) -> None:
     assert claim(world, "bob", kinds=("other",)).status == "empty"
     assert claim(world, "bob", prefix="two").job_id == "two"
     world.advance(100)
-    assert claim(world, "eve").job_id == "one", "the first one that it lost"
+    assert claim(world, "eve").job_id == "one", "the first task it lost"
 
 
-def test_it_waits_for_the_backoff_of_what_it_lost_with_other_work(world: World) -> None:
+def test_during_the_backoff_of_a_lost_task_a_session_gets_other_work(world: World) -> None:
     for job_id in ("one", "two"):
         enqueue(world, job_id)
     claim(world)
@@ -297,7 +297,7 @@ def test_it_waits_for_the_backoff_of_what_it_lost_with_other_work(world: World) 
     assert claim(world, "bob").job_id == "two"
 
 
-def test_what_it_lost_is_not_given_to_whoever_asks_for_another_queue(world: World) -> None:
+def test_a_lost_task_is_not_returned_for_another_queue(world: World) -> None:
     enqueue(world, "lost")
     claim(world)
     world.advance(100)
@@ -306,7 +306,7 @@ def test_what_it_lost_is_not_given_to_whoever_asks_for_another_queue(world: Worl
     assert claim(world, "bob", queues=("more",)).job_id == "other"
 
 
-def test_a_task_at_hand_is_not_given_to_whoever_asks_for_another_queue(world: World) -> None:
+def test_a_handed_over_task_is_not_returned_for_another_queue(world: World) -> None:
     enqueue(world)
     world.do(HandOverSession(session_id="s", lease_id=claim(world).lease_id, to_agent="bob"))
     enqueue(world, "other", queue="more")
@@ -314,7 +314,7 @@ def test_a_task_at_hand_is_not_given_to_whoever_asks_for_another_queue(world: Wo
     assert claim(world, "bob", queues=("more", "tasks")).job_id == "task"
 
 
-def test_what_somebody_else_has_finished_meanwhile_is_told(world: World) -> None:
+def test_in_flight_shows_a_task_that_another_session_finished(world: World) -> None:
     enqueue(world)
     claim(world)
     world.advance(60)
@@ -342,18 +342,18 @@ def test_what_becomes_of_task_and_session(
     assert world.ask(GetSession(session_id="s")).phase == phase
 
 
-def test_every_change_of_phase_is_in_the_log_with_whose_it_was(world: World) -> None:
+def test_every_change_of_phase_is_logged_with_its_agent(world: World) -> None:
     enqueue(world)
     claimed = claim(world)
     world.do(SaveSession(session_id="s", lease_id=claimed.lease_id, context=b"1", phase="executing"))
     release(world, claimed, "deferred", retry_after=0)
     claim(world, "bob")
-    told = [
+    logged = [
         (event.type, event.agent, event.data.get("phase_before"), event.data["phase"])
         for event in world.events()
         if "phase" in event.data
     ]
-    assert told == [
+    assert logged == [
         ("session_opened", "ann", None, "planning"),
         ("session_saved", "ann", "planning", "executing"),
         ("session_closed", "ann", "executing", "blocked"),
@@ -361,7 +361,7 @@ def test_every_change_of_phase_is_in_the_log_with_whose_it_was(world: World) -> 
     ]
 
 
-def test_what_the_agent_has_said_itself_stands(world: World) -> None:
+def test_a_phase_that_the_agent_chose_stays(world: World) -> None:
     enqueue(world, max_attempts=1)
     claimed = claim(world)
     world.do(SaveSession(session_id="s", lease_id=claimed.lease_id, context=b"1", phase="done"))
@@ -372,17 +372,17 @@ def test_what_the_agent_has_said_itself_stands(world: World) -> None:
 def test_a_release_can_be_repeated(world: World) -> None:
     enqueue(world)
     claimed = claim(world)
-    answer = release(world, claimed)
+    reply = release(world, claimed)
     events = len(world.log())
-    assert release(world, claimed) == answer
+    assert release(world, claimed) == reply
     assert len(world.log()) == events
     enqueue(world, "next")
     claim(world, "bob")
-    assert release(world, claimed) == answer
-    assert world.ask(GetSession(session_id="s")).status == "open", "it is another's by now"
+    assert release(world, claimed) == reply
+    assert world.ask(GetSession(session_id="s")).status == "open", "it belongs to another agent now"
 
 
-def test_a_task_is_released_by_its_own_session_only(world: World) -> None:
+def test_only_its_own_session_can_release_a_task(world: World) -> None:
     enqueue(world)
     claimed = claim(world)
     with pytest.raises(InvalidInput, match="session_id is 't'"):
@@ -390,7 +390,7 @@ def test_a_task_is_released_by_its_own_session_only(world: World) -> None:
     assert world.ask(GetJob(job_id="task")).owner == "ann"
 
 
-def test_closing_the_session_gives_its_task_back(world: World) -> None:
+def test_closing_the_session_releases_its_task(world: World) -> None:
     enqueue(world)
     claimed = claim(world)
     world.do(CloseSession(session_id="s", lease_id=claimed.lease_id))
@@ -398,7 +398,7 @@ def test_closing_the_session_gives_its_task_back(world: World) -> None:
     assert (view.status, view.attempts) == ("queued", 0)
 
 
-def test_somebody_elses_session_stays_theirs(world: World) -> None:
+def test_the_session_of_another_principal_is_left_alone(world: World) -> None:
     enqueue(world)
     world.do(OpenSession(session_id="s", agent="ann", principal="guest"))
     reply = claim(world)

@@ -1,4 +1,4 @@
-"""Tokens: who may do what, for whoever knows a secret of which only the digest is known here."""
+"""Tokens: what the caller who knows a secret may do. The store knows only the digest of the secret."""
 
 from datetime import timedelta
 from hashlib import sha256
@@ -38,21 +38,21 @@ def test_a_token_is_found_by_its_secret(world: World) -> None:
     assert (entry.type, entry.actor) == ("token_created", "root")
 
 
-def test_the_usual_token_claims_and_reads_everything_forever(world: World) -> None:
+def test_by_default_a_token_claims_and_reads_everything_forever(world: World) -> None:
     made = create(world)
     assert (made.scopes, made.prefix, made.expires_at) == (["read", "claim"], "", None)
 
 
-def test_the_same_again_changes_nothing(world: World) -> None:
+def test_creating_the_same_token_again_changes_nothing(world: World) -> None:
     made = create(world, expires_in=60)
     world.advance(10)
     assert create(world, expires_in=60) == made
     assert world.event_types() == ["token_created"]
     world.do(RevokeToken(token_id="t1"))
-    assert create(world).revoked_at is not None, "and it does not come back"
+    assert create(world).revoked_at is not None, "it stays revoked"
 
 
-def test_an_id_is_that_of_one_token(world: World) -> None:
+def test_a_token_id_is_unique(world: World) -> None:
     create(world)
     with pytest.raises(Conflict):
         create(world, digest=digest("other"))
@@ -61,7 +61,7 @@ def test_an_id_is_that_of_one_token(world: World) -> None:
         find(world, "other")
 
 
-def test_a_secret_is_that_of_one_token(world: World) -> None:
+def test_a_secret_is_unique(world: World) -> None:
     create(world, "t1")
     create(world, "t2")
     with pytest.raises(Conflict):
@@ -73,8 +73,8 @@ def test_a_secret_is_that_of_one_token(world: World) -> None:
     assert find(world, "t2").token_id == "t2"
 
 
-def test_a_secret_is_that_of_one_token_within_a_batch_too(world: World) -> None:
-    answers = world.batch(
+def test_a_secret_is_unique_within_a_batch_too(world: World) -> None:
+    replies = world.batch(
         [
             CreateToken(token_id="t1", name="ann", digest=digest("one")),
             CreateToken(token_id="t2", name="bob", digest=digest("one")),
@@ -82,11 +82,11 @@ def test_a_secret_is_that_of_one_token_within_a_batch_too(world: World) -> None:
             CreateToken(token_id="t2", name="bob", digest=digest("one")),
         ]
     )
-    assert [type(answer) for answer in answers] == [TokenView, Conflict, TokenView, TokenView]
+    assert [type(reply) for reply in replies] == [TokenView, Conflict, TokenView, TokenView]
     assert (find(world, "one").token_id, find(world, "two").token_id) == ("t2", "t1")
 
 
-def test_the_secret_of_a_revoked_token_is_not_given_to_another(world: World) -> None:
+def test_the_secret_of_a_revoked_token_cannot_be_used_again(world: World) -> None:
     create(world)
     world.do(RevokeToken(token_id="t1"))
     with pytest.raises(Conflict):
@@ -103,16 +103,16 @@ def test_the_newest_token_is_listed_first(world: World) -> None:
     assert [token.revoked_at is not None for token in tokens] == [False, True, False]
 
 
-def test_tokens_of_one_moment_are_listed_by_their_ids(world: World) -> None:
+def test_tokens_created_at_the_same_moment_are_listed_by_id(world: World) -> None:
     for token_id in ("b", "c", "a"):
         create(world, token_id)
     assert [token.token_id for token in world.ask(ListTokens()).tokens] == ["a", "b", "c"]
 
 
-def test_rotating_makes_the_old_secret_worthless(world: World) -> None:
+def test_rotating_invalidates_the_old_secret(world: World) -> None:
     made = create(world, scopes=("admin",), prefix="a", expires_in=60)
     rotated = world.do(RotateToken(token_id="t1", digest=digest("new"), principal="root"))
-    assert rotated == made, "all else is as it was"
+    assert rotated == made, "nothing else changes"
     assert find(world, "new") == made
     with pytest.raises(NotFound):
         find(world, "t1")
@@ -121,7 +121,7 @@ def test_rotating_makes_the_old_secret_worthless(world: World) -> None:
 
 
 @pytest.mark.parametrize("other", [{"name": "bob"}, {"scopes": ("admin",)}, {"prefix": "other/"}])
-def test_the_same_id_for_another_right_is_refused(world: World, other: dict[str, Any]) -> None:
+def test_the_same_id_with_other_rights_is_refused(world: World, other: dict[str, Any]) -> None:
     made = create(world, scopes=("read",), prefix="team/")
     with pytest.raises(Conflict):
         create(world, **{"scopes": ("read",), "prefix": "team/", **other})
@@ -129,19 +129,19 @@ def test_the_same_id_for_another_right_is_refused(world: World, other: dict[str,
 
 
 @pytest.mark.parametrize("name", ["local", "octostore", "server", "ci[deploy-]"])
-def test_nobody_can_be_named_like_the_system(name: str) -> None:
+def test_reserved_names_are_refused(name: str) -> None:
     with pytest.raises(InvalidInput, match="name must not"):
         CreateToken(token_id="t1", name=name, digest=digest("t1"))
 
 
-def test_rotating_to_the_same_secret_again_is_no_event(world: World) -> None:
+def test_rotating_to_the_same_secret_again_logs_no_event(world: World) -> None:
     create(world)
     for _ in range(2):
         world.do(RotateToken(token_id="t1", digest=digest("new")))
     assert world.event_types() == ["token_created", "token_rotated"]
 
 
-def test_after_a_rotation_the_creation_is_not_repeated(world: World) -> None:
+def test_after_a_rotation_the_creation_cannot_be_repeated(world: World) -> None:
     create(world)
     world.do(RotateToken(token_id="t1", digest=digest("new")))
     with pytest.raises(Conflict):
@@ -156,10 +156,10 @@ def test_revoking_ends_a_token_once(world: World) -> None:
     world.advance(5)
     assert world.do(RevokeToken(token_id="t1")) == revoked
     assert world.event_types() == ["token_created", "token_revoked"]
-    assert find(world, "t1") == revoked, "it is found, and says that it is over"
+    assert find(world, "t1") == revoked, "it is found, and shown as revoked"
 
 
-def test_a_token_that_is_over_gets_no_new_secret(world: World) -> None:
+def test_a_revoked_or_expired_token_gets_no_new_secret(world: World) -> None:
     create(world, "revoked")
     world.do(RevokeToken(token_id="revoked"))
     create(world, "expired", expires_in=10)
@@ -178,15 +178,15 @@ def test_a_token_is_valid_exactly_until_it_expires(world: World) -> None:
     assert not token.is_valid(START_MS + 10_000)
 
 
-def test_what_is_unknown_is_not_found(world: World) -> None:
+def test_an_unknown_token_is_not_found(world: World) -> None:
     for command in (RevokeToken(token_id="t"), RotateToken(token_id="t", digest=digest("new"))):
         with pytest.raises(NotFound):
             world.do(command)
     assert world.log() == []
 
 
-def test_a_whole_life_in_one_batch(world: World) -> None:
-    answers = world.batch(
+def test_a_token_is_created_rotated_and_revoked_in_one_batch(world: World) -> None:
+    replies = world.batch(
         [
             CreateToken(token_id="t1", name="ann", digest=digest("one")),
             RotateToken(token_id="t1", digest=digest("two")),
@@ -194,7 +194,7 @@ def test_a_whole_life_in_one_batch(world: World) -> None:
             RotateToken(token_id="t1", digest=digest("three")),
         ]
     )
-    assert [type(answer) for answer in answers] == [TokenView] * 3 + [Conflict]
+    assert [type(reply) for reply in replies] == [TokenView] * 3 + [Conflict]
     assert world.event_types() == ["token_created", "token_rotated", "token_revoked"]
     assert find(world, "two").revoked_at is not None
 
@@ -253,7 +253,7 @@ def test_bad_input_names_the_field(field: str, value: Any) -> None:
         {"expires_in": TEN_YEARS},
     ],
 )
-def test_what_is_at_the_limit_is_good(terms: dict[str, Any]) -> None:
+def test_values_at_the_limits_are_accepted(terms: dict[str, Any]) -> None:
     CreateToken(**{**GOOD, **terms})
 
 

@@ -1,4 +1,4 @@
-"""Trace contexts that come from elsewhere: ignored if malformed, and of a later version, what ours has."""
+"""Trace contexts from other programs: ignored if malformed; of a later version, the fields we know are read."""
 
 import re
 
@@ -35,7 +35,7 @@ def test_a_header_is_read_or_ignored(header: str | None, read: str | None) -> No
 
 
 @given(st.lists(FIELDS, min_size=3, max_size=5).map("-".join) | st.just(EXAMPLE))
-def test_the_schema_says_what_the_core_checks(text: str) -> None:
+def test_the_schema_matches_what_the_core_checks(text: str) -> None:
     is_in_schema = re.search(TRACEPARENT_PATTERN, text) is not None and not re.search(NO_TRACE_PATTERN, text)
     try:
         check_traceparent("traceparent", text)

@@ -1,4 +1,4 @@
-"""What was answered to nobody is taken back, as if it had never been; what somebody was told of is not."""
+"""A claim whose reply reached nobody is undone, as if it had never been made; any other claim is not."""
 
 import msgspec
 import pytest
@@ -27,8 +27,8 @@ def claim(world: World, **terms: object) -> ClaimReply:
     return world.do(c.ClaimJob(job_id="job", owner="ann", **terms))  # type: ignore[arg-type]
 
 
-def as_told(world: World) -> JobView:
-    """Without the history, which keeps what was undone."""
+def without_undone(world: World) -> JobView:
+    """Return the job without the undone claims in its history."""
     job = world.ask(GetJob(job_id="job"))
     return msgspec.structs.replace(job, previous=[one for one in job.previous if one.how != "undone"])
 
@@ -50,12 +50,12 @@ def test_an_undone_claim_leaves_the_job_as_it_was(
         world.do(c.CheckpointJob(job_id="job", lease_id=reply.lease_id or "", data=b'{"step":1}'))
         world.do(c.ReleaseJob(job_id="job", lease_id=reply.lease_id or "", outcome=ending, note="noted"))
         world.advance(1_000)
-    before = as_told(world)
+    before = without_undone(world)
     gone = claim(world, again=True, lock_delay=lock_delay)
     assert gone.status == "claimed"
     world.advance(seconds)
     assert undo(world, gone)
-    after = as_told(world)
+    after = without_undone(world)
     if before.created_at is None:
         after = msgspec.structs.replace(after, created_at=None, available_at=None, is_known=False)
     assert after == before
@@ -64,7 +64,7 @@ def test_an_undone_claim_leaves_the_job_as_it_was(
     assert following.checkpoint == gone.checkpoint
 
 
-def test_it_is_an_event_of_its_own_and_the_lease_is_told(world: World) -> None:
+def test_an_undo_is_logged_and_its_lease_is_lost(world: World) -> None:
     reply = claim(world)
     world.advance(1)
     assert undo(world, reply)
@@ -86,25 +86,25 @@ def test_the_same_request_may_claim_again_after_an_undo(world: World) -> None:
 
 
 @pytest.mark.parametrize("order", ["replay first", "undo first", "one batch, replay first", "one batch, undo first"])
-def test_whichever_comes_first_decides(world: World, order: str) -> None:
+def test_the_first_of_a_replay_and_an_undo_wins(world: World, order: str) -> None:
     first = claim(world, request_id="r")
     again = c.ClaimJob(job_id="job", owner="ann", request_id="r")
-    taking_back = c.Undo(job_id="job", lease_id=first.lease_id or "")
-    commands: list[AnyCommand] = [again, taking_back] if "replay first" in order else [taking_back, again]
-    answers = world.batch(commands) if "one batch" in order else [world.batch([one])[0] for one in commands]
-    told = next(answer for answer in answers if isinstance(answer, ClaimReply))
-    assert told.status == "claimed"
-    assert told.replayed == ("replay first" in order)
-    world.do(c.HeartbeatJob(job_id="job", lease_id=told.lease_id or ""))
-    assert world.event_types() == (["claimed"] if told.replayed else ["claimed", "undone", "claimed"])
+    undoing = c.Undo(job_id="job", lease_id=first.lease_id or "")
+    commands: list[AnyCommand] = [again, undoing] if "replay first" in order else [undoing, again]
+    replies = world.batch(commands) if "one batch" in order else [world.batch([one])[0] for one in commands]
+    claimed = next(reply for reply in replies if isinstance(reply, ClaimReply))
+    assert claimed.status == "claimed"
+    assert claimed.replayed == ("replay first" in order)
+    world.do(c.HeartbeatJob(job_id="job", lease_id=claimed.lease_id or ""))
+    assert world.event_types() == (["claimed"] if claimed.replayed else ["claimed", "undone", "claimed"])
 
 
-def test_a_replay_is_never_undone_by_whoever_got_it(world: World) -> None:
+def test_a_replay_is_never_undone_by_its_caller(world: World) -> None:
     claim(world, request_id="r")
     assert undo_of(claim(world, request_id="r")) is None
 
 
-def test_who_took_over_is_told_from_whom_also_after_an_undo(world: World) -> None:
+def test_a_takeover_names_the_last_owner_even_after_an_undo(world: World) -> None:
     claim(world, ttl=1)
     world.advance(2)
     undo(world, world.do(c.ClaimJob(job_id="job", owner="gone")))
@@ -123,8 +123,8 @@ def test_a_session_is_undone_with_its_task(world: World) -> None:
     assert (again.status, again.job_id, again.attempt) == ("claimed", "job", 1)
 
 
-def test_what_a_session_had_in_flight_is_still_known_after_an_undo(world: World) -> None:
-    """As opposed to one that was closed in order, and is done with it."""
+def test_in_flight_jobs_are_still_known_after_an_undo(world: World) -> None:
+    """Unlike after a close, which ends them."""
     world.do(c.Enqueue(job_id="job", kind="build"))
     world.do(c.ClaimTask(session_id="s", owner="ann", queues=("default",), ttl=1))
     world.advance(2)
@@ -145,7 +145,7 @@ def test_a_session_that_somebody_relies_on_is_not_undone(world: World, how: str)
     assert world.ask(GetSession(session_id="s")).status == "open"
 
 
-def test_an_undo_names_what_it_is_about() -> None:
+def test_an_undo_names_either_a_job_or_a_session() -> None:
     for job_id, session_id in ((None, None), ("job", "s")):
         with pytest.raises(InvalidInput, match="job_id or session_id"):
             c.Undo(lease_id="lease", job_id=job_id, session_id=session_id)
@@ -176,7 +176,7 @@ def test_a_claim_that_is_in_use_is_not_undone(world: World, use: str) -> None:
     assert world.event_types() == ["claimed"]
 
 
-def test_a_resumed_session_has_in_flight_again_what_it_got_back(world: World) -> None:
+def test_undoing_the_claim_of_a_resumed_session_puts_its_task_back_in_flight(world: World) -> None:
     world.do(c.Enqueue(job_id="job", kind="build"))
     world.do(c.ClaimTask(session_id="s", owner="ann", queues=("default",), ttl=1))
     world.advance(100)

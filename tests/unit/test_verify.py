@@ -1,4 +1,4 @@
-"""A log that is not sound is found out, and told what is wrong with it."""
+"""A log that is not sound is detected, and the report says what is wrong with it."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -26,7 +26,7 @@ from tests.support.world import World
 
 @pytest.fixture
 def lived(world: World) -> World:
-    """A store in which something of everything has happened."""
+    """A store in which a bit of everything has happened."""
     world.do(Enqueue(job_id="task", kind="build", payload=b"1"))
     claimed = world.do(ClaimTask(session_id="s", owner="ann", queues=("default",), metadata=b'{"x":[1,null]}'))
     world.do(HandOverSession(session_id="s", lease_id=claimed.lease_id, to_agent="bob"))
@@ -61,27 +61,27 @@ def verdict(world: World, change: Callable[[list[Event]], list[Event]] = list) -
     return verifier.verdict(jobs=len(jobs), sessions=len(sessions))
 
 
-def test_what_is_sound(lived: World) -> None:
-    told = verdict(lived)
-    assert told.problems == []
-    assert (told.events, told.jobs, told.sessions) == (len(lived.log()), 2, 2)
+def test_a_sound_log_has_no_problems(lived: World) -> None:
+    verification = verdict(lived)
+    assert verification.problems == []
+    assert (verification.events, verification.jobs, verification.sessions) == (len(lived.log()), 2, 2)
 
 
-def test_an_event_as_it_is_read_says_all_that_is_stored(lived: World) -> None:
+def test_a_public_event_has_everything_that_is_stored(lived: World) -> None:
     for entry in lived.log():
         again = stored_event(public_event(entry))
         assert msgspec.json.decode(again.details) == msgspec.json.decode(entry.details)
         assert msgspec.structs.replace(again, details=b"") == msgspec.structs.replace(entry, details=b"")
 
 
-def test_a_gap(lived: World) -> None:
-    told = verdict(lived, lambda events: [event for event in events if event.type != "session_opened"])
-    assert "the log has a gap: event 3 follows event 1" in told.problems
+def test_a_gap_is_found(lived: World) -> None:
+    verification = verdict(lived, lambda events: [event for event in events if event.type != "session_opened"])
+    assert "the log has a gap: event 3 follows event 1" in verification.problems
 
 
 @pytest.mark.parametrize("kind", ["claimed", "done", "released", "expired", "session_closed", "session_handed_over"])
-def test_nothing_can_be_left_out(lived: World, kind: str) -> None:
-    """Numbered anew, so that it does not show in the numbers."""
+def test_a_missing_event_is_found(lived: World, kind: str) -> None:
+    """The others are renumbered, so that there is no gap."""
 
     def without_the_last(events: list[Event]) -> list[Event]:
         last = max(event.seq for event in events if event.type == kind)
@@ -91,7 +91,7 @@ def test_nothing_can_be_left_out(lived: World, kind: str) -> None:
     assert not verdict(lived, without_the_last).is_sound
 
 
-def test_a_claim_that_ends_twice(lived: World) -> None:
+def test_a_claim_that_ends_twice_is_found(lived: World) -> None:
     def twice(events: list[Event]) -> list[Event]:
         ended = next(event for event in events if event.type == "expired")
         return [*events, msgspec.structs.replace(ended, seq=len(events) + 1)]
@@ -99,7 +99,7 @@ def test_a_claim_that_ends_twice(lived: World) -> None:
     assert any("ends claim" in problem for problem in verdict(lived, twice).problems)
 
 
-def test_two_claims_at_once(lived: World) -> None:
+def test_two_claims_at_once_are_found(lived: World) -> None:
     def twice(events: list[Event]) -> list[Event]:
         claimed = next(event for event in reversed(events) if event.type == "claimed")
         return [*events, msgspec.structs.replace(claimed, seq=len(events) + 1)]
@@ -107,17 +107,19 @@ def test_two_claims_at_once(lived: World) -> None:
     assert any("which has a live claim" in problem for problem in verdict(lived, twice).problems)
 
 
-def test_what_is_stored_differs(lived: World) -> None:
-    def otherwise(events: list[Event]) -> list[Event]:
+def test_a_stored_job_that_differs_from_the_log_is_found(lived: World) -> None:
+    def with_another_kind(events: list[Event]) -> list[Event]:
         return [
             msgspec.structs.replace(event, data={**event.data, "kind": "test"}) if event.type == "enqueued" else event
             for event in events
         ]
 
-    assert verdict(lived, otherwise).problems == ["job 'task': the log leads to kind 'test', and stored is 'build'"]
+    assert verdict(lived, with_another_kind).problems == [
+        "job 'task': the log leads to kind 'test', and stored is 'build'"
+    ]
 
 
-def test_what_no_event_speaks_of_and_what_is_not_stored(lived: World) -> None:
+def test_what_is_only_stored_or_only_in_the_log_is_found(lived: World) -> None:
     strangers = World()
     strangers.do(ClaimJob(job_id="stranger", owner="ann"))
     problems = verdict(lived, lambda _events: strangers.events()).problems
@@ -126,7 +128,7 @@ def test_what_no_event_speaks_of_and_what_is_not_stored(lived: World) -> None:
     assert "the log speaks of job 'stranger', which is not stored" in problems
 
 
-def test_what_cannot_be_understood_is_told_and_passed_over(lived: World) -> None:
+def test_an_unknown_event_is_reported_and_skipped(lived: World) -> None:
     def strange(events: list[Event]) -> list[Event]:
         return [msgspec.structs.replace(events[0], type="invented"), *events[1:]]
 
@@ -134,7 +136,7 @@ def test_what_cannot_be_understood_is_told_and_passed_over(lived: World) -> None
     assert problems[0].startswith("event 1 (invented) cannot follow on those before it")
 
 
-def test_an_expiry_that_nobody_has_written_down_is_no_problem(lived: World) -> None:
+def test_an_expiry_that_is_not_recorded_yet_is_not_a_problem(lived: World) -> None:
     lived.advance(1_000)
     assert lived.event_types()[-1] == "session_opened"
     assert verdict(lived).problems == []
@@ -156,12 +158,12 @@ LATER = datetime(2030, 1, 1, tzinfo=UTC)
         ("created_at", LATER),
         ("owner", "mallory"),
         ("last_outcome", "cancelled"),
-        ("error", "none of the log's"),
-        ("note", "none of the log's"),
+        ("error", "not in the log"),
+        ("note", "not in the log"),
         ("previous", []),
     ],
 )
-def test_nothing_that_is_stored_of_a_job_can_differ(lived: World, field: str, value: object) -> None:
+def test_a_difference_in_any_field_of_a_job_is_found(lived: World, field: str, value: object) -> None:
     verifier = followed(lived)
     stored = lived.ask(GetJob(job_id="lock"))
     verifier.check_job(stored)
@@ -181,12 +183,12 @@ def test_nothing_that_is_stored_of_a_job_can_differ(lived: World, field: str, va
         ("context_bytes", 7_000),
         ("phase", "blocked"),
         ("offered", True),
-        ("note", "none of the log's"),
+        ("note", "not in the log"),
         ("in_flight", ["other"]),
         ("jobs", ["other"]),
     ],
 )
-def test_nothing_that_is_stored_of_a_session_can_differ(lived: World, field: str, value: object) -> None:
+def test_a_difference_in_any_field_of_a_session_is_found(lived: World, field: str, value: object) -> None:
     verifier = followed(lived)
     stored = lived.ask(GetSession(session_id="t"))
     verifier.check_session(stored)
@@ -196,25 +198,25 @@ def test_nothing_that_is_stored_of_a_session_can_differ(lived: World, field: str
     assert f"session 'local/t': the log leads to {field} " in verifier.problems[0]
 
 
-def test_a_session_stored_as_somebody_elses_is_none_of_the_logs(lived: World) -> None:
+def test_a_session_stored_under_another_principal_is_found(lived: World) -> None:
     verifier = followed(lived)
     verifier.check_session(msgspec.structs.replace(lived.ask(GetSession(session_id="t")), principal="mallory"))
     assert verifier.problems == ["session 'mallory/t' is stored, and no event speaks of it"]
 
 
-def test_a_log_in_which_sessions_do_not_say_whose_they_are(lived: World) -> None:
-    """As earlier versions wrote it: each id was that of whoever opened it, for ever."""
+def test_a_log_without_the_principals_of_sessions_is_sound(lived: World) -> None:
+    """As earlier versions wrote it: an id belonged to the first principal to use it, forever."""
 
-    def without(events: list[Event]) -> list[Event]:
+    def without_principals(events: list[Event]) -> list[Event]:
         return [msgspec.structs.replace(event, session_principal=None) for event in events]
 
-    assert verdict(lived, without).problems == []
+    assert verdict(lived, without_principals).problems == []
     lived.do(OpenSession(session_id="t", agent="eve", principal="guest"))
 
-    def at_first(events: list[Event]) -> list[Event]:
-        return [*without(events[:-1]), events[-1]]
+    def without_early_principals(events: list[Event]) -> list[Event]:
+        return [*without_principals(events[:-1]), events[-1]]
 
-    assert verdict(lived, at_first).problems == []
+    assert verdict(lived, without_early_principals).problems == []
 
 
 def test_a_session_that_was_closed_has_not_expired(lived: World) -> None:
@@ -226,7 +228,7 @@ def test_a_session_that_was_closed_has_not_expired(lived: World) -> None:
 
 
 @pytest.mark.parametrize("change", [{"how": "released"}, {"fencing_token": 1}])
-def test_only_the_expiry_of_the_very_claim_may_be_unwritten(lived: World, change: dict[str, Any]) -> None:
+def test_only_the_expiry_of_that_very_claim_may_be_unrecorded(lived: World, change: dict[str, Any]) -> None:
     lived.advance(1_000)
     stored = lived.ask(GetJob(job_id="lock"))
     verifier = followed(lived)
@@ -237,7 +239,7 @@ def test_only_the_expiry_of_the_very_claim_may_be_unwritten(lived: World, change
     assert any("owner 'eve'" in problem for problem in verifier.problems)
 
 
-def test_an_end_of_another_claim_than_the_live_one(lived: World) -> None:
+def test_the_end_of_a_claim_that_is_not_live_is_found(lived: World) -> None:
     live = lived.ask(GetJob(job_id="lock")).claim
     assert live is not None
 
@@ -261,10 +263,10 @@ def test_one_bad_event_is_one_problem(lived: World) -> None:
         return msgspec.structs.replace(events[-1], seq=len(events) + 1)
 
     problems = verdict(lived, strange).problems
-    assert len(problems) == 1, "what comes after it has no gap before it"
+    assert len(problems) == 1, "the event after it does not count as a gap"
 
 
-def test_a_hundred_problems_are_told(lived: World) -> None:
+def test_at_most_a_hundred_problems_are_reported(lived: World) -> None:
     verifier = followed(lived)
     verifier.tell_missing("job", {f"job-{number:03}" for number in range(150)})
     assert len(verifier.problems) == 100

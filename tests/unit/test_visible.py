@@ -1,4 +1,4 @@
-"""Text of others: nothing in it hides, nothing is obeyed, and whatever can be read stays readable."""
+"""Untrusted text: nothing in it is hidden or obeyed, and readable text stays as it is."""
 
 import json
 import traceback
@@ -16,7 +16,7 @@ from octostore.core.visible import EMOJI_STYLE, visible, visible_json
 
 HIDDEN_CATEGORIES: Final = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 INVISIBLE = [
-    *(chr(0xFE00 + number) for number in range(15)),  # variation selectors, without that of emoji
+    *(chr(0xFE00 + number) for number in range(15)),  # variation selectors, except the one for emoji
     *(chr(0xE0000 + number) for number in range(0x1000)),  # tags, and more selectors
     *"\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180e\u180f\u2800\u3164\uffa0\U0001d159",
 ]
@@ -30,12 +30,12 @@ def is_hidden(letter: str) -> bool:
 
 
 @given(anything)
-def test_nothing_hides(text: str) -> None:
+def test_nothing_is_hidden(text: str) -> None:
     assert not [letter for letter in visible(text) if is_hidden(letter)]
 
 
 @given(anything)
-def test_what_is_visible_stays_as_it_is(text: str) -> None:
+def test_visible_text_stays_as_it_is(text: str) -> None:
     assert visible(visible(text)) == visible(text)
 
 
@@ -45,7 +45,7 @@ def test_each_escape_can_be_read_back(letter: str) -> None:
 
 
 @given(valid)
-def test_json_is_the_same_document_written_in_another_way(text: str) -> None:
+def test_visible_json_is_the_same_document(text: str) -> None:
     document = visible_json(msgspec.json.encode({"note": text}).decode())
     assert not [letter for letter in document if is_hidden(letter)]
     assert msgspec.json.decode(document) == json.loads(document) == {"note": text}
@@ -64,7 +64,7 @@ def test_json_is_the_same_document_written_in_another_way(text: str) -> None:
         "cafe\u0301",
     ],
 )
-def test_what_people_write_stays(text: str) -> None:
+def test_ordinary_text_stays_as_it_is(text: str) -> None:
     assert visible(text) == visible_json(text) == text
 
 
@@ -82,16 +82,16 @@ def test_what_people_write_stays(text: str) -> None:
         ("\ud800", r"\ud800"),
     ],
 )
-def test_what_hides_is_shown(text: str, shown: str) -> None:
+def test_hidden_characters_are_escaped(text: str, shown: str) -> None:
     assert visible(text) == shown
 
 
-def test_json_escapes_beyond_the_first_plane_in_pairs() -> None:
+def test_json_escapes_use_surrogate_pairs() -> None:
     assert visible_json('"\U000e0041\x9b"') == r'"\udb40\udc41\u009b"'
 
 
 @given(anything)
-def test_errors_quote_others_without_anything_hidden(text: str) -> None:
+def test_errors_quote_untrusted_text_without_hidden_characters(text: str) -> None:
     now = datetime.now(UTC)
     errors = [
         Held(text, owner=text, claimed_at=now, heartbeat_at=now, expires_at=now),
