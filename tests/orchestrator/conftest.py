@@ -1,4 +1,4 @@
-"""Where the tasks are kept: the scenarios are the same on a file and on a shared database."""
+"""The same scenarios on a SQLite file and on PostgreSQL."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The orchestrator's own words: where it keeps things, what a state is, and what is told apart."""
+"""The orchestrator's own interface: where its store is, what a session's state is, and how its replies differ."""
 
 import inspect
 from pathlib import Path
@@ -29,7 +29,7 @@ def test_the_calls_of_the_contract(name: str, parameters: list[str]) -> None:
     assert inspect.getdoc(call)
 
 
-def test_it_is_kept_where_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_says_where_the_store_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "not there yet" / "50% #1?.db"
     monkeypatch.setenv("ORCH_DB_PATH", str(path))
     with Orchestrator.open() as orchestrator:
@@ -39,21 +39,21 @@ def test_it_is_kept_where_the_environment_says(tmp_path: Path, monkeypatch: pyte
         assert orchestrator.claim_task("s", "ann").task_id == "task"
 
 
-def test_it_is_kept_at_home_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_store_is_in_the_home_folder_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ORCH_DB_PATH", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     Orchestrator.open().close()
     assert (tmp_path / ".openclaw/data/orchestrator.db").exists()
 
 
-def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_created_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("ORCH_DB_PATH", str(tmp_path / "file" / "orchestrator.db"))
     with pytest.raises(Unreachable, match="set ORCH_DB_PATH to another file"):
         Orchestrator.open()
 
 
-def test_held_and_empty_are_different_answers(orchestrator: Orchestrator) -> None:
+def test_held_and_empty_are_different_replies(orchestrator: Orchestrator) -> None:
     assert orchestrator.claim_task("s", "ann").status == "empty"
     orchestrator.enqueue_task("review")
     claimed = orchestrator.claim_task("s", "ann")
@@ -63,7 +63,7 @@ def test_held_and_empty_are_different_answers(orchestrator: Orchestrator) -> Non
     assert (claimed.lock_token or "") not in repr(claimed)
 
 
-def test_a_lost_answer_is_told_again(orchestrator: Orchestrator) -> None:
+def test_a_lost_reply_is_repeated(orchestrator: Orchestrator) -> None:
     orchestrator.enqueue_task("review")
     first = orchestrator.claim_task("s", "ann", request_id="r")
     again = orchestrator.claim_task("s", "ann", request_id="r")
@@ -85,7 +85,7 @@ def test_only_one_kind_of_task(orchestrator: Orchestrator) -> None:
     assert orchestrator.claim_task("t", "ann", "review").status == "empty"
 
 
-def test_the_state_is_kept_and_what_is_not_said_stays(orchestrator: Orchestrator) -> None:
+def test_a_saved_state_keeps_the_fields_that_are_left_out(orchestrator: Orchestrator) -> None:
     orchestrator.enqueue_task("review")
     token = orchestrator.claim_task("s", "ann").lock_token or ""
     first = orchestrator.save_state(
@@ -106,7 +106,7 @@ def test_the_state_is_kept_and_what_is_not_said_stays(orchestrator: Orchestrator
     assert orchestrator.save_state("s", token, context_hash="abc").context_hash == "abc"
 
 
-def test_a_state_that_cannot_follow_is_refused_and_changes_nothing(orchestrator: Orchestrator) -> None:
+def test_a_phase_that_cannot_follow_is_refused_and_changes_nothing(orchestrator: Orchestrator) -> None:
     orchestrator.enqueue_task("review")
     token = orchestrator.claim_task("s", "ann").lock_token or ""
     orchestrator.save_state("s", token, phase="done", turn=1)
@@ -116,7 +116,7 @@ def test_a_state_that_cannot_follow_is_refused_and_changes_nothing(orchestrator:
     assert (state.phase, state.turn) == ("done", 1)
 
 
-def test_only_whoever_has_the_session_can_write(orchestrator: Orchestrator) -> None:
+def test_only_the_sessions_owner_can_write(orchestrator: Orchestrator) -> None:
     orchestrator.enqueue_task("review")
     task = orchestrator.claim_task("s", "ann")
     with pytest.raises(LeaseLost):
@@ -129,13 +129,13 @@ def test_only_whoever_has_the_session_can_write(orchestrator: Orchestrator) -> N
         orchestrator.session_state("never")
 
 
-def test_names_that_are_too_long_are_told(orchestrator: Orchestrator) -> None:
+def test_names_that_are_too_long_are_refused(orchestrator: Orchestrator) -> None:
     assert own_queue("s" * 56) == "session." + "s" * 56
     with pytest.raises(InvalidInput, match="57 bytes; for a session with tasks the limit is 56"):
         orchestrator.claim_task("s" * 57, "ann")
 
 
-def test_dead_letters_are_those_of_tasks(orchestrator: Orchestrator) -> None:
+def test_dead_letters_are_only_those_of_tasks(orchestrator: Orchestrator) -> None:
     store = orchestrator.store
     store.enqueue("other", job_id="other")
     orchestrator.enqueue_task("review", task_id="shared")
@@ -160,7 +160,7 @@ def test_the_handler_cannot_block_the_heartbeat(orchestrator: Orchestrator) -> N
     assert orchestrator.store.get_job("task").status == "done"
 
 
-def test_a_task_has_a_limit_of_silence_like_any_claim(orchestrator: Orchestrator) -> None:
+def test_a_task_can_limit_silence_like_any_claim(orchestrator: Orchestrator) -> None:
     orchestrator.enqueue_task("review", task_id="task", session_id="s")
     assert orchestrator.claim_task("s", "ann", max_silence=60).status == "claimed"
     owner = orchestrator.store.get_job_owner("task")
@@ -172,7 +172,7 @@ def test_a_task_has_a_limit_of_silence_like_any_claim(orchestrator: Orchestrator
     assert heard == [60]
 
 
-def test_an_agent_is_told_to_stop_and_that_its_task_was_taken_away(orchestrator: Orchestrator) -> None:
+def test_an_agent_learns_of_a_stop_request_and_of_a_cancelled_task(orchestrator: Orchestrator) -> None:
     orchestrator.enqueue_task("review", task_id="task", session_id="s")
     token = orchestrator.claim_task("s", "ann").lock_token or ""
     orchestrator.store.request_stop("task", reason="the branch is gone")

@@ -25,19 +25,19 @@ class Size(NamedTuple):
 
 
 def run_with_kills(orchestrator: Orchestrator, url: str, path: Path, size: Size) -> int:
-    """How many workers were killed until all tasks had ended."""
+    """Kill workers until all tasks have ended, and return how many were killed."""
     for number in range(size.tasks):
         orchestrator.enqueue_task("task", {"fails": number % 10 == 0}, task_id=f"task-{number}", max_attempts=4)
     chance = random.Random(6)
     kills = 0
     with ExitStack() as stack:
 
-        def started(number: int) -> Worker:
+        def start_worker(number: int) -> Worker:
             worker = stack.enter_context(Worker("task_worker", url, f"session-{number}", path, size.work_seconds))
             assert worker.hear() == "ready"
             return worker
 
-        workers = [started(number) for number in range(WORKERS)]
+        workers = [start_worker(number) for number in range(WORKERS)]
         for worker in workers:
             worker.tell("go")
         deadline = time.monotonic() + PATIENCE_SECONDS
@@ -46,7 +46,7 @@ def run_with_kills(orchestrator: Orchestrator, url: str, path: Path, size: Size)
             time.sleep(size.kill_seconds)
             victim = chance.randrange(WORKERS)
             workers[victim].kill()
-            workers[victim] = started(victim)
+            workers[victim] = start_worker(victim)
             workers[victim].tell("go")
             kills += 1
         for worker in workers:
@@ -73,7 +73,7 @@ def assert_all_is_well(orchestrator: Orchestrator, path: Path, tasks: int) -> Co
 
 
 def assert_effects_were_owned(log: list[Event], path: Path) -> None:
-    """What was written outside carries the token of a claim on that very task, each at most once."""
+    """Every external write carries the fencing token of a claim on that task, and none appears twice."""
     effects = [tuple(line.split()) for line in path.read_text().splitlines()]
     assert max(Counter(effects).values()) == 1
     claims = {(event.job_id, str(event.seq)) for event in log if event.type == "claimed"}
@@ -85,7 +85,7 @@ def assert_effects_were_owned(log: list[Event], path: Path) -> None:
 def report(tasks: int, kills: int, seconds: float, counted: Counter[str]) -> str:
     return (
         f"\n{tasks:,} tasks, {WORKERS} workers, {kills} kills in {seconds:.1f} s: {counted['done']:,} done, "
-        f"{counted['failed']:,} failures, {counted['expired']:,} taken back, {counted['claimed']:,} claims, log sound\n"
+        f"{counted['failed']:,} failures, {counted['expired']:,} expired, {counted['claimed']:,} claims, log sound\n"
     )
 
 
@@ -112,5 +112,5 @@ def test_every_task_ends(
     kills = run_with_kills(orchestrator, url, path, size)
     counted = assert_all_is_well(orchestrator, path, size.tasks)
     assert kills > 0
-    with capsys.disabled():  # `make faults` is to print its numbers
+    with capsys.disabled():  # `make faults` prints these numbers
         sys.stdout.write(report(size.tasks, kills, time.monotonic() - started_at, counted))

@@ -1,4 +1,4 @@
-"""The scenarios of the orchestrator, each with agents that are processes of their own; at the end, the log verifies."""
+"""The orchestrator's scenarios: each agent is a process of its own, and the log verifies at the end."""
 
 import re
 import signal
@@ -21,21 +21,21 @@ class Agent:
         self.name = name
 
     def claim(self, session_id: str = "s", **more: Any) -> dict[str, Any]:
-        answer: dict[str, Any] = self.worker.ask(
+        reply: dict[str, Any] = self.worker.ask(
             "claim_task", session_id=session_id, agent=self.name, **{"ttl": 60, **more}
         )
-        return answer
+        return reply
 
     def release(self, task: dict[str, Any], **more: Any) -> dict[str, Any]:
         names = {name: task[name] for name in ("session_id", "task_id", "lock_token")}
-        answer: dict[str, Any] = self.worker.ask("release_task", **names, **more)
-        return answer
+        reply: dict[str, Any] = self.worker.ask("release_task", **names, **more)
+        return reply
 
     def heartbeat(self, task: dict[str, Any]) -> dict[str, Any]:
-        answer: dict[str, Any] = self.worker.ask(
+        reply: dict[str, Any] = self.worker.ask(
             "heartbeat", session_id=task["session_id"], lock_token=task["lock_token"]
         )
-        return answer
+        return reply
 
 
 @pytest.fixture
@@ -75,10 +75,10 @@ def test_two_claim_at_once_and_one_wins(orchestrator: Orchestrator, agents: tupl
         orchestrator.enqueue_task("review", task_id=f"one-{round_number}", session_id="s")
         orchestrator.enqueue_task("review", task_id=f"two-{round_number}", session_id="s")
         with ThreadPoolExecutor(2) as pool:
-            answers = list(pool.map(Agent.claim, agents))
-        assert sorted(answer["status"] for answer in answers) == ["claimed", "held"]
-        winner = next(agent for agent, answer in zip(agents, answers, strict=True) if answer["status"] == "claimed")
-        won, held = sorted(answers, key=lambda answer: answer["status"])
+            replies = list(pool.map(Agent.claim, agents))
+        assert sorted(reply["status"] for reply in replies) == ["claimed", "held"]
+        winner = next(agent for agent, reply in zip(agents, replies, strict=True) if reply["status"] == "claimed")
+        won, held = sorted(replies, key=lambda reply: reply["status"])
         assert held["agent"] == winner.name
         winner.release(won)
         winner.release(winner.claim())
@@ -160,14 +160,14 @@ def test_a_session_is_handed_to_another_machine(orchestrator: Orchestrator, agen
     task = home.claim()
     home.worker.ask("checkpoint", task_id="task", lock_token=task["lock_token"], data={"file": 3})
     assert work.claim()["status"] == "held"
-    given = home.worker.ask(
+    handed_over = home.worker.ask(
         "hand_over", session_id="s", to_agent="work", note="file 4 is next", lock_token=task["lock_token"]
     )
-    assert (given["agent"], given["jobs"]) == ("work", ["task"])
+    assert (handed_over["agent"], handed_over["jobs"]) == ("work", ["task"])
     assert home.heartbeat(task)["error"] == "lease_lost"
     taken = work.claim()
     assert (taken["task_id"], taken["checkpoint"], taken["note"]) == ("task", {"file": 3}, "file 4 is next")
-    assert taken["attempt"] == task["attempt"], "being handed over is no attempt"
+    assert taken["attempt"] == task["attempt"], "a hand-over is not an attempt"
     assert home.release(task)["error"] == "lease_lost"
     assert work.release(taken)["status"] == "done"
 

@@ -1,4 +1,4 @@
-"""What users write: `test_wheel.py` has mypy check it, strictly, against the installed wheel."""
+"""Code as users write it: `test_wheel.py` runs `mypy --strict` on it, against the installed wheel."""
 
 import asyncio
 from typing import assert_type

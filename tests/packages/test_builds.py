@@ -20,7 +20,7 @@ pytestmark = pytest.mark.xdist_group("builds")
 
 
 def copy_of_the_source(folder: Path, umask: int, seconds: int) -> Path:
-    """As a fresh clone would have it, made with another umask and at another time."""
+    """Copy the files of a fresh clone, with this umask and this time of change."""
     names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.split(b"\0")
     for name in map(os.fsdecode, filter(None, names)):
         target = folder / name
@@ -34,7 +34,7 @@ def copy_of_the_source(folder: Path, umask: int, seconds: int) -> Path:
 
 @pytest.fixture(scope="module")
 def builds(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Path]]:
-    """The sdist and the wheel, by kind, built twice under different circumstances."""
+    """The sdist and the wheel, by kind, built twice under different conditions."""
     folder = tmp_path_factory.mktemp("builds")
     found = []
     for number, (umask, seconds, zone) in enumerate(

@@ -1,4 +1,4 @@
-"""The Containerfile, and what deploys it: without a builder, its steps run one after the other on this machine."""
+"""The Containerfile and the files that deploy it. No image is built: its steps run on this machine."""
 
 import os
 import re
@@ -23,12 +23,12 @@ DEPLOY = ROOT / "examples" / "deploy"
 CONTAINERFILE = (ROOT / "Containerfile").read_text(encoding="utf-8")
 USER = 10_001
 AS_USER = f"setpriv --reuid {USER} --regid {USER} --clear-groups --inh-caps=-all,{{0}} --ambient-caps=-all,{{0}}"
-# The user may read everything, because this Python may be in a folder of root's; but write only what is its own.
+# The user may read everything, because this Python may be in a folder of root's, but write only its own files.
 READ_ONLY = f'mount --bind "$1" "$1"; mount -o remount,ro,bind /; shift; exec {AS_USER.format("+dac_read_search")} "$@"'
 
 
 def instructions(name: str) -> list[str]:
-    """Those of one kind, each on one line."""
+    """All instructions of one kind, each on one line."""
     joined = re.sub(r"\\\n\s*", "", re.sub(r"^#.*\n", "", CONTAINERFILE, flags=re.MULTILINE))
     return re.findall(rf"^{name} (.*)$", joined, re.MULTILINE)
 
@@ -72,18 +72,18 @@ def test_kubernetes_runs_it_with_few_rights() -> None:
 
 
 @pytest.mark.parametrize("arguments", [service["command"] for _, service in servers() if "command" in service])
-def test_what_compose_starts_is_understood(arguments: list[str]) -> None:
+def test_compose_uses_options_that_exist(arguments: list[str]) -> None:
     _check_options(arguments)
 
 
-def test_what_kubernetes_and_the_image_start_is_understood() -> None:
+def test_kubernetes_and_the_image_use_options_that_exist() -> None:
     deployment, *_ = yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text(encoding="utf-8"))
     _check_options(deployment["spec"]["template"]["spec"]["containers"][0]["args"])
     _check_options(yaml.safe_load(instructions("CMD")[-1]))
 
 
 def _check_options(words: list[str]) -> None:
-    """Every option is one of `octostore serve`."""
+    """Check that `octostore serve` has every option."""
     assert words[:2] == ["octostore", "serve"]
     assert {word for word in words if word.startswith("--")} <= set(re.findall(r"--[a-z-]+", _help_of_serve()))
 
@@ -97,7 +97,7 @@ def _help_of_serve() -> str:
 
 
 @pytest.mark.slow
-def test_its_steps_build_a_server_that_runs_as_nobody_on_a_read_only_root(tmp_path: Path) -> None:
+def test_its_steps_build_a_server_that_runs_unprivileged_on_a_read_only_root(tmp_path: Path) -> None:
     source, target = tmp_path / "source", tmp_path / "opt"
     _copy_context(source)
     environment = {"UV_PROJECT_ENVIRONMENT": str(target), "UV_PYTHON": sys.executable}
@@ -106,10 +106,10 @@ def test_its_steps_build_a_server_that_runs_as_nobody_on_a_read_only_root(tmp_pa
             run_checked(
                 "sh", "-c", f"cd {shlex.quote(str(source))} && {sys.executable} -m {step}", environment=environment
             )
-    shutil.rmtree(source)  # what is copied into the last stage needs nothing of it
+    shutil.rmtree(source)  # the last stage does not have it
     if os.geteuid() != 0 or subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode:
         pytest.skip("only root can make the root file system read-only for one process")
-    with TemporaryDirectory(prefix="octostore-data-") as data:  # not pytest's folder, where the user could not get to
+    with TemporaryDirectory(prefix="octostore-data-") as data:  # not pytest's folder, which the user cannot enter
         os.chown(data, USER, USER)
         _check_that_it_serves(target / "bin", Path(data))
 
@@ -126,7 +126,7 @@ def _copy_context(folder: Path) -> None:
 
 
 def _check_that_it_serves(programs: Path, data: Path) -> None:
-    """Start the image's command as its user, with nothing but its data writable; then its health check succeeds."""
+    """Start the image's command as its user, with only its data writable, and run its health check."""
     port = str(free_port())
     command = [word.replace("3000", port) for word in yaml.safe_load(instructions("CMD")[-1])]
     environment = {"PATH": f"{programs}:/usr/bin:/bin", "HOME": str(data), "OCTOSTORE_HOME": str(data)}

@@ -1,4 +1,4 @@
-"""What to type for an extra that is missing, from wherever OctoStore was installed."""
+"""The command that installs a missing extra, wherever OctoStore was installed from."""
 
 import re
 
@@ -60,11 +60,11 @@ def test_a_recorded_secret_is_not_shown(url: str, kind: str) -> None:
     assert "://example.org/o" in shown
 
 
-def test_here_it_is_this_source_tree() -> None:
+def test_a_development_install_names_this_source_tree() -> None:
     assert how_to_add("server").endswith(f"-e '{ROOT}[server]'") or how_to_add("server").endswith(f"{ROOT}[server]")
 
 
-def test_nobody_is_sent_to_a_name_that_we_do_not_own() -> None:
+def test_no_text_installs_by_a_name_that_we_do_not_own() -> None:
     """Until the name is ours on the public index, anyone could publish under it."""
     files = {path for pattern in TEXTS for path in ROOT.glob(pattern) if path.is_file()}
     found: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""The built wheel alone, with each extra and without any: what works, and what to type if something is missing."""
+"""The built wheel alone, with each extra and without any: what works, and how to install what is missing."""
 
 import shlex
 import shutil
@@ -18,7 +18,7 @@ from tests.support.wheels import Installed, build, run_checked
 
 EXTRAS = user_extras()
 ASYNC = {"async", "mcp"}
-"""Either brings what the other needs."""
+"""Each installs what the other needs."""
 BAD_INPUT = 64
 LIST_ASYNC = """
 import asyncio, octostore, sys
@@ -53,7 +53,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
         yield server
 
 
-# What is in it
+# Contents
 
 
 def test_it_contains_the_package_its_types_and_nothing_else(wheel: Path) -> None:
@@ -66,7 +66,7 @@ def test_it_contains_the_package_its_types_and_nothing_else(wheel: Path) -> None
     assert {str(path.relative_to(ROOT / "src")) for path in sources} <= set(names)
 
 
-# Without a network: only what the wheel declares can be imported, but from the environment of the tests
+# Without a network: only declared dependencies can be imported, copied from the environment of the tests
 
 
 def test_nothing_comes_from_the_source_tree(installed: Installed) -> None:
@@ -111,7 +111,7 @@ def test_installed_from_the_index(extra: str, wheel: Path, server: ServerProcess
 
 
 @pytest.mark.slow
-def test_typing_what_the_message_says_is_enough(wheel: Path, tmp_path: Path) -> None:
+def test_running_the_suggested_command_is_enough(wheel: Path, tmp_path: Path) -> None:
     installed = Installed(tmp_path / "env")
     installed.make(wheel)
     refused = installed.run("serve")
@@ -126,14 +126,14 @@ def test_typing_what_the_message_says_is_enough(wheel: Path, tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_a_program_that_uses_it_passes_mypy_strict(installed: Installed, tmp_path: Path) -> None:
-    """Both that the wheel says it has types, and that the public names have them."""
+    """The wheel declares that it has types, and the public names have them."""
     installed.add_copies(*EXTRAS)
     shutil.copy(ROOT / "tests" / "packages" / "consumer.py", tmp_path)
     options = ("--strict", "--config-file=", "--python-executable", installed.python)
     run_checked(sys.executable, "-m", "mypy", *options, "consumer.py", cwd=tmp_path)
 
 
-# How
+# Helpers
 
 
 def check_demo(installed: Installed) -> None:
@@ -171,7 +171,7 @@ def check_added(installed: Installed, extras: set[str], server: ServerProcess) -
 
 
 def check_missing(installed: Installed, extras: set[str], server: ServerProcess) -> None:
-    """All but `extras`."""
+    """Check that each extra that is not in `extras` is reported."""
     at_server = {"OCTOSTORE_URL": server.url, "OCTOSTORE_TOKEN": server.token}
     if "server" not in extras:
         done = installed.run("serve", "--port", "1")
