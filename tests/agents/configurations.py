@@ -1,4 +1,4 @@
-"""How people keep the settings of their clients: texts for each kind of file, as bytes."""
+"""Client settings as people write them: contents of each kind of file, as bytes."""
 
 from typing import NamedTuple
 
@@ -49,7 +49,7 @@ COMMENTED = """// Settings of the team. Ask before you change them.
     ]
   } // the end
 }
-// behind the end
+// after the end
 """
 JSON = {
     "missing": None,
@@ -92,18 +92,18 @@ JSON = {
 }
 BROKEN_JSON = {
     "half": b'{"mcpServers": {"a": ',
-    "no-json": b"mcpServers: {}\n",
+    "not-json": b"mcpServers: {}\n",
     "array": b"[]",
     "text": b'"settings"',
     "null-servers": b'{"mcpServers": null, "hooks": null}',
     "list-of-servers": b'{"mcpServers": ["a"], "hooks": ["a"]}',
-    "hooks-that-are-none": b'{"mcpServers": 1, "hooks": {"Stop": {}, "stop": {}}}',
+    "hooks-of-the-wrong-type": b'{"mcpServers": 1, "hooks": {"Stop": {}, "stop": {}}}',
     "twice": b'{"a": 1, "a": 2}',
     "utf-16": LAID_OUT.encode("utf-16"),
     "latin-1": b'{"a": "\xfc"}',
     "single-quotes": b"{'a': 1}",
-    "behind-the-end": b"{} {}",
-    "open-comment": b'{"a": 1} /* and so on',
+    "text-after-the-end": b"{} {}",
+    "open-comment": b'{"a": 1} /* unfinished',
     "deep": b"[" * 5_000,
     "line-break-in-text": b'{"a": "b\nc"}',
     "digits": b'{"a": ' + b"9" * 5_000 + b"}",
@@ -178,7 +178,7 @@ def _cycle(kinds: dict[str, bytes | None], at: int) -> bytes | None:
 
 
 def _all(servers: str, hooks: str, kinds: dict[str, bytes | None]) -> list[Configuration]:
-    """Every kind of both files, with every kind of instructions along the way."""
+    """Every kind of either file, and every kind of instructions with some of them."""
     pairs = [(name, text, JSON.get(name, _cycle(JSON, at))) for at, (name, text) in enumerate(kinds.items())]
     pairs += [(f"hooks-{name}", _cycle(kinds, at), text) for at, (name, text) in enumerate(JSON.items())]
     return [

@@ -1,4 +1,4 @@
-"""A folder and a home of their own for each test."""
+"""Each test has its own project folder and home."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Nothing of whoever runs the tests is read or changed."""
+    """Keep the tests from reading or changing the files and settings of the person who runs them."""
     for name in [name for name in os.environ if name.startswith(("OCTOSTORE_", "CLAUDE_", "CODEX_"))]:
         monkeypatch.delenv(name)
     home = tmp_path / "home"
@@ -20,7 +20,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where commands are run."""
+    """The folder in which commands run."""
     folder = tmp_path / "project"
     folder.mkdir()
     monkeypatch.chdir(folder)

@@ -15,7 +15,7 @@ What: TypeAlias = Literal["asked", "claimed", "saved", "done", "lost", "over"]
 
 
 class Entry(NamedTuple):
-    """One line of a diary: `claimed` with the step that the checkpoint named, `saved` with the one that was saved."""
+    """One line of a diary: `claimed` has the step in the checkpoint, `saved` has the step just saved."""
 
     agent: str
     what: What
@@ -23,11 +23,11 @@ class Entry(NamedTuple):
     fencing_token: int
     step: int
     command: str
-    """Of `asked`: what the agent typed or called."""
+    """For `asked`: what the agent typed or called."""
 
 
 class Diary:
-    """A file with a line for each answer, written before the next question, so no kill loses one."""
+    """A file with a line for each reply, written before the next call, so no kill loses one."""
 
     def __init__(self, folder: Path, agent: str) -> None:
         self._agent = agent
@@ -39,7 +39,7 @@ class Diary:
 
 
 def entries_in(folder: Path) -> list[Entry]:
-    """Of each agent in their order."""
+    """The entries of each agent, in order."""
     lines = [line for diary in sorted(folder.glob("*.jsonl")) for line in diary.read_text().splitlines()]
     return [Entry(*json.loads(line)) for line in lines]
 
@@ -48,6 +48,6 @@ def step_in(checkpoint: Any) -> int:
     return 0 if checkpoint is None else int(checkpoint["step"])
 
 
-def thought_seconds() -> float:
+def thinking_seconds() -> float:
     """How long an agent thinks before its next step."""
     return random.uniform(*THINK_SECONDS)

@@ -1,4 +1,4 @@
-"""An agent that has nothing but the tools of `octostore mcp`.
+"""An agent that has only the tools of `octostore mcp`.
 
 `python -m tests.agents.mcp_agent NAME DIARIES TTL MAX_SILENCE`. It never heartbeats and never sees a lease.
 """
@@ -13,7 +13,7 @@ from typing import Any
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
-from tests.agents.diary import IDLE_SECONDS, QUEUE, STEPS, Diary, step_in, thought_seconds
+from tests.agents.diary import IDLE_SECONDS, QUEUE, STEPS, Diary, step_in, thinking_seconds
 
 LOST = {"lease_lost", "not_held"}
 
@@ -30,7 +30,7 @@ class McpAgent:
             if reply.get("status") == "claimed":
                 await self._work(reply)
             elif reply.get("status") != "empty":
-                raise RuntimeError(f"claim_next_job answered {reply}")
+                raise RuntimeError(f"claim_next_job returned {reply}")
             elif reply["all_done"]:
                 self._diary.note("over")
                 return
@@ -42,12 +42,12 @@ class McpAgent:
         reached = step_in(claim.get("checkpoint"))
         self._diary.note("claimed", job_id, token, reached)
         for step in range(reached + 1, STEPS + 1):
-            await asyncio.sleep(thought_seconds())
+            await asyncio.sleep(thinking_seconds())
             if not await self._did("checkpoint", job_id=job_id, data={"step": step}):
                 self._diary.note("lost", job_id, token)
                 return
             self._diary.note("saved", job_id, token, step)
-        await asyncio.sleep(thought_seconds())
+        await asyncio.sleep(thinking_seconds())
         is_done = await self._did("release_job", job_id=job_id, outcome="done")
         self._diary.note("done" if is_done else "lost", job_id, token)
 
@@ -56,15 +56,15 @@ class McpAgent:
         reply = await self._call(tool, **arguments)
         code = reply.get("code")
         if code is not None and code not in LOST:
-            raise RuntimeError(f"{tool} answered {reply}")
+            raise RuntimeError(f"{tool} returned {reply}")
         return code is None
 
     async def _call(self, tool: str, **arguments: Any) -> dict[str, Any]:
         self._diary.note("asked", command=tool)
         result = await self._client.call_tool(tool, arguments)
         (document, *_) = [part.text for part in result.content if part.type == "text"]
-        answer: dict[str, Any] = json.loads(document)
-        return answer
+        reply: dict[str, Any] = json.loads(document)
+        return reply
 
 
 async def main(name: str, diaries: str, ttl: str, max_silence: str) -> None:

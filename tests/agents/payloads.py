@@ -1,4 +1,4 @@
-"""What the clients send to their hooks, as their documentation describes it, in our own words."""
+"""What clients send to their hooks, written from their documentation."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What clients make of their settings, read in another way than `setup` does."""
+"""Reads settings as clients do, with other code than `setup` uses."""
 
 import json
 import re
@@ -30,7 +30,7 @@ def read_settings(path: Path) -> Any:
 
 
 def without_ours(settings: dict[str, Any]) -> dict[str, Any]:
-    """And without what is empty then, or was."""
+    """Leave out our entries, and every container that is empty without them."""
     for key in ("mcpServers", "mcp_servers"):
         servers = settings.get(key, {})
         if servers.get("octostore", {}).get("command") == "octostore":

@@ -1,4 +1,4 @@
-"""An agent that has nothing but a shell: each of its commands runs in a new one, and it thinks in between.
+"""An agent that has only a shell: each of its commands runs in a new one, and it thinks in between.
 
 `python -m tests.agents.shell_agent NAME DIARIES TTL MAX_SILENCE`. It never heartbeats and never sees a lease.
 """
@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from octostore.cli import exit_codes
-from tests.agents.diary import IDLE_SECONDS, QUEUE, STEPS, Diary, step_in, thought_seconds
+from tests.agents.diary import IDLE_SECONDS, QUEUE, STEPS, Diary, step_in, thinking_seconds
 
 
-class Answer(NamedTuple):
+class Reply(NamedTuple):
     exit_code: int
     document: Any
 
@@ -31,7 +31,7 @@ class ShellAgent:
             if reply.exit_code == exit_codes.SUCCESS:
                 self._work(reply.document)
             elif reply.exit_code != exit_codes.NOTHING_TO_DO:
-                raise RuntimeError(f"next answered {reply}")
+                raise RuntimeError(f"next returned {reply}")
             elif reply.document["all_done"]:
                 self._diary.note("over")
                 return
@@ -43,12 +43,12 @@ class ShellAgent:
         reached = step_in(claim.get("checkpoint"))
         self._diary.note("claimed", job_id, token, reached)
         for step in range(reached + 1, STEPS + 1):
-            time.sleep(thought_seconds())
+            time.sleep(thinking_seconds())
             if not self._did(f"octostore checkpoint {job_id} {shlex.quote(json.dumps({'step': step}))}"):
                 self._diary.note("lost", job_id, token)
                 return
             self._diary.note("saved", job_id, token, step)
-        time.sleep(thought_seconds())
+        time.sleep(thinking_seconds())
         is_done = self._did(f"octostore release {job_id} --outcome done")
         self._diary.note("done" if is_done else "lost", job_id, token)
 
@@ -59,11 +59,11 @@ class ShellAgent:
             raise RuntimeError(f"{command} ended with {exit_code}")
         return exit_code == exit_codes.SUCCESS
 
-    def _type(self, command: str) -> Answer:
+    def _type(self, command: str) -> Reply:
         self._diary.note("asked", command=command)
         ran = subprocess.run(["sh", "-c", command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False)
         is_json = "--json" in command and ran.stdout
-        return Answer(ran.returncode, json.loads(ran.stdout) if is_json else None)
+        return Reply(ran.returncode, json.loads(ran.stdout) if is_json else None)
 
 
 if __name__ == "__main__":

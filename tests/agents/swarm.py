@@ -1,7 +1,7 @@
 """Agents with a shell and agents with MCP share a queue, and one of them is killed or stalls every few seconds.
 
 `python -m tests.agents.swarm`. Every job is done once, no job is under two live leases, every successor gets the
-checkpoint, and nobody heartbeats. A table tells how it went.
+checkpoint, and nobody heartbeats. A table shows the results.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from tests.support.soundness import assert_sound
 
 KINDS = ("shell", "mcp")
 OWN_WORDS = {"next", "checkpoint", "release", "claim_next_job", "release_job"}
-"""All that agents ever type or call."""
+"""All that agents type or call."""
 LOOK_SECONDS = 0.1
 
 
@@ -37,13 +37,13 @@ class Plan(NamedTuple):
     agents: int
     """Of each kind."""
     blow_seconds: float
-    """One that holds a job is killed, or stalls, this often."""
+    """How often an agent that holds a job is killed or stalls."""
     blows: int
-    """How many of these there are at most."""
+    """The maximum number of kills and stalls."""
     ttl: int
     max_silence: int
     patience: float
-    """After which the jobs should long be done."""
+    """Seconds after which all jobs should have been done long ago."""
 
 
 class Result(NamedTuple):
@@ -51,16 +51,16 @@ class Result(NamedTuple):
     fates: Counter[str]
     """How agents were stopped."""
     endings: Counter[str]
-    """How claims ended, by event; releases that no agent asked for by their note."""
+    """How claims ended: the event, and its error or note if it has one."""
     claims: int
     resumed: int
-    """Claims that began with somebody else's checkpoint."""
+    """Claims that started from another agent's checkpoint."""
     refused: int
     """Writes that came too late and were refused."""
 
 
 class Seat:
-    """An agent, and after its end the next one."""
+    """An agent, and the next one after it is killed."""
 
     def __init__(self, kind: str, number: int, home: Path, plan: Plan) -> None:
         self.kind = kind
@@ -78,31 +78,31 @@ class Seat:
         own = {"OCTOSTORE_HOME": str(self._home), "OCTOSTORE_OWNER": self.name, "PATH": path}
         others = {name: value for name, value in os.environ.items() if not name.startswith("OCTOSTORE_")}
         module = f"tests.agents.{self.kind}_agent"
-        terms = [self.name, str(diaries_of(self._home)), str(self._plan.ttl), str(self._plan.max_silence)]
+        arguments = [self.name, str(diaries_of(self._home)), str(self._plan.ttl), str(self._plan.max_silence)]
         self._errors = self._home / f"{self.name}.stderr"
         with self._errors.open("wb") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", module, *terms], cwd=ROOT, env={**others, **own}, stderr=errors
+                [sys.executable, "-m", module, *arguments], cwd=ROOT, env={**others, **own}, stderr=errors
             )
 
     def kill_everything(self) -> None:
-        """As a machine that goes away: the agent and all that it ever started."""
+        """Kill the agent and everything it started, as if its machine were gone."""
         for pid in self.processes():
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self._replace()
 
     def kill_agent(self) -> None:
-        """The agent alone: what it started does not know at once."""
+        """Kill the agent alone; what it started only notices later."""
         self._process.kill()
         self._replace()
 
     def stall(self) -> None:
-        """It thinks, and thinks; when it goes on, its job may be somebody else's."""
+        """Suspend the agent; when it continues, its job may have another owner."""
         self._process.send_signal(signal.SIGSTOP)
         self._continues_at = time.monotonic() + 2 * self._plan.max_silence
 
-    def look_after(self) -> None:
+    def resume_if_due(self) -> None:
         if self._continues_at is not None and time.monotonic() > self._continues_at:
             self._continues_at = None
             self._process.send_signal(signal.SIGCONT)
@@ -112,13 +112,13 @@ class Seat:
         return self._continues_at is None and self._process.poll() is None
 
     def end(self, patience: float) -> None:
-        """It has seen that all is done."""
+        """Wait until the agent has seen that all jobs are done."""
         if self._continues_at is not None:
             self._process.send_signal(signal.SIGCONT)
         assert self._process.wait(patience) == 0, f"{self.name} failed: {self._errors.read_text()}"
 
     def processes(self) -> Iterator[int]:
-        """Whatever it has started, however detached; not those of another swarm, whose agents have the same names."""
+        """Everything it started, however detached; but nothing of another swarm, whose agents have the same names."""
         marks = {f"OCTOSTORE_OWNER={self.name}".encode(), f"OCTOSTORE_HOME={self._home}".encode()}
         for folder in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
@@ -142,7 +142,7 @@ def diaries_of(home: Path) -> Path:
 
 
 def run(home: Path, plan: Plan, seed: int) -> Result:
-    """Raises `AssertionError` if a promise is broken."""
+    """Run a swarm; raise `AssertionError` if a promise is broken."""
     chance = random.Random(seed)
     diaries_of(home).mkdir()
     with octostore.connect(f"sqlite:///{home}/octostore.db") as store:
@@ -155,13 +155,13 @@ def run(home: Path, plan: Plan, seed: int) -> Result:
             seat.end(plan.patience)
         seconds = time.monotonic() - began_at
         log = list(store.events())
-    _check_left_nothing(seats, plan.patience)
-    assert_sound(home / "octostore.db")  # not least: no claim of a job begins before the one before it has ended
-    return Result(seconds, fates, *_checked(log, entries_in(diaries_of(home)), plan))
+    _check_nothing_is_left(seats, plan.patience)
+    assert_sound(home / "octostore.db")  # among others, no claim of a job starts before the previous one has ended
+    return Result(seconds, fates, *_check_and_count(log, entries_in(diaries_of(home)), plan))
 
 
 def _disturb(store: octostore.OctoStore, seats: list[Seat], plan: Plan, chance: random.Random) -> Counter[str]:
-    """Until every job is done."""
+    """Kill and stall agents until every job is done."""
     dealt: Counter[str] = Counter()
     blows = islice(_blows(chance), plan.blows)
     blow = next(blows, None)
@@ -170,13 +170,13 @@ def _disturb(store: octostore.OctoStore, seats: list[Seat], plan: Plan, chance: 
     while not store.queue_status(QUEUE).all_done:
         assert time.monotonic() < deadline, "the jobs should be done by now"
         for seat in seats:
-            seat.look_after()
+            seat.resume_if_due()
         if blow is not None and time.monotonic() > next_at:
             kind, fate = blow
             owners = {claim.owner for claim in store.list_claimed_jobs()}
-            struck = [seat for seat in seats if seat.kind == kind and seat.is_at_work and seat.name in owners]
-            if struck:
-                FATES[fate](chance.choice(struck))
+            candidates = [seat for seat in seats if seat.kind == kind and seat.is_at_work and seat.name in owners]
+            if candidates:
+                FATES[fate](chance.choice(candidates))
                 dealt[f"{kind}: {fate}"] += 1
                 blow, next_at = next(blows, None), time.monotonic() + plan.blow_seconds
         time.sleep(LOOK_SECONDS)
@@ -184,14 +184,14 @@ def _disturb(store: octostore.OctoStore, seats: list[Seat], plan: Plan, chance: 
 
 
 def _blows(chance: random.Random) -> Iterator[tuple[str, str]]:
-    """Every fate for every kind of agent, in ever new orders."""
+    """Every fate for every kind of agent, shuffled again for each round."""
     while True:
-        all_of_them = list(product(KINDS, FATES))
-        chance.shuffle(all_of_them)
-        yield from all_of_them
+        blows = list(product(KINDS, FATES))
+        chance.shuffle(blows)
+        yield from blows
 
 
-def _checked(log: list[Event], diary: list[Entry], plan: Plan) -> tuple[Counter[str], int, int, int]:
+def _check_and_count(log: list[Event], diary: list[Entry], plan: Plan) -> tuple[Counter[str], int, int, int]:
     done = Counter(event.job_id for event in log if event.type == "done")
     assert done == Counter({f"job-{number}": 1 for number in range(plan.jobs)}), "every job is done once"
     assert {entry.command.removeprefix("octostore ").split()[0] for entry in diary if entry.command} <= OWN_WORDS
@@ -212,12 +212,12 @@ def _checked(log: list[Event], diary: list[Entry], plan: Plan) -> tuple[Counter[
 
 
 def _ending(event: Event) -> str:
-    """With the reason, if somebody gave one."""
+    """The event's type, with its error or note if it has one."""
     why = event.data.get("error") or event.data.get("note") or ""
     return re.sub(rf"({'|'.join(KINDS)})-[\d.]+", "an agent", f"{event.type}: {why}".removesuffix(": "))
 
 
-def _check_left_nothing(seats: list[Seat], patience: float) -> None:
+def _check_nothing_is_left(seats: list[Seat], patience: float) -> None:
     """Keepers end with their claims."""
     deadline = time.monotonic() + patience
     for seat in seats:
@@ -226,19 +226,19 @@ def _check_left_nothing(seats: list[Seat], patience: float) -> None:
             time.sleep(LOOK_SECONDS)
 
 
-# For people
+# Command line
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.agents.swarm", description=__doc__)
     parser.add_argument("--jobs", type=int, default=200)
     parser.add_argument("--agents", type=int, default=5, help="of each kind (5)")
-    parser.add_argument("--every", type=float, default=5, metavar="S", help="how often one is killed or stalls (5)")
+    parser.add_argument("--every", type=float, default=5, metavar="S", help="seconds between kills or stalls (5)")
     parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
-    plan = Plan(given.jobs, given.agents, given.every, blows=given.jobs, ttl=15, max_silence=10, patience=1_800)
+    options = parser.parse_args()
+    plan = Plan(options.jobs, options.agents, options.every, blows=options.jobs, ttl=15, max_silence=10, patience=1_800)
     with tempfile.TemporaryDirectory(prefix="octostore-swarm-") as folder:
-        _show(plan, run(Path(folder), plan, given.seed))
+        _show(plan, run(Path(folder), plan, options.seed))
 
 
 def _show(plan: Plan, result: Result) -> None:
@@ -246,7 +246,7 @@ def _show(plan: Plan, result: Result) -> None:
     for title, counts in (("agents", result.fates), ("claims", result.endings)):
         for what, count in counts.most_common():
             print(f"  {count:>6,} {title} {what}")
-    print(f"  {result.claims:>6,} claims, {result.resumed:,} of which went on from somebody's checkpoint")
+    print(f"  {result.claims:>6,} claims, {result.resumed:,} of them from another agent's checkpoint")
     print(f"  {result.refused:>6,} late writes, all refused")
     print("every job was done once, and nobody called heartbeat")
 

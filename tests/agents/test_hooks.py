@@ -1,4 +1,4 @@
-"""Hooks as clients call them: a process, a payload on stdin, and an answer in the client's own format."""
+"""Hooks as clients call them: a process, a payload on stdin, and output in the client's own format."""
 
 import json
 import os
@@ -37,7 +37,7 @@ every_event = pytest.mark.parametrize("event", EVENTS)
 
 
 def hook(client: str, event: str, session: str = SESSION, **env: str) -> Done:
-    """Once more where the machine was too busy to answer in time: a hook does not wait."""
+    """Call a hook; repeat the call if the machine was too busy, because a hook does not wait for the store."""
     name = {"stop-again": "stop", "after-compaction": "session-start"}.get(event, event)
     payload = json.dumps(CLIENTS[client](event, session))
     done = run_cli("hook", name, stdin=payload, **env)
@@ -49,7 +49,7 @@ def hook(client: str, event: str, session: str = SESSION, **env: str) -> Done:
 
 
 def context_in(done: Done, client: str) -> str:
-    """What the agent gets to read."""
+    """What the agent reads."""
     document = done.json
     if client == "cursor":
         return str(document["additional_context"])
@@ -64,14 +64,14 @@ def claim(*jobs: str, owner: str = OWNER) -> None:
 
 @pytest.fixture(autouse=True)
 def without_an_agent_above() -> None:
-    """Hooks would take its name, and not the one that they find in the payload."""
+    """Hooks would use its name, and not the one in the payload."""
     if agent_here() is not None:
         pytest.skip("an agent runs these tests")
 
 
 @pytest.fixture(autouse=True)
 def released(home: Path) -> Iterator[None]:
-    """No keeper outlives its test, nor is one of anybody else touched."""
+    """Let no keeper outlive its test, and leave everyone else's alone."""
     yield
     assert KeptLeases.of_store(None)._folder.is_relative_to(home)
     for owner in {lease.owner for lease in KeptLeases.of_store(None).all()}:
@@ -90,14 +90,14 @@ def is_open(agent: str = OWNER) -> bool:
         return False
 
 
-# What they all do
+# All hooks
 
 
-def test_there_is_an_answer_to_every_event_that_is_set_up() -> None:
+def test_every_event_that_is_set_up_has_a_hook() -> None:
     assert EVENTS_SET_UP.keys() == EVENTS_ANSWERED.keys() == set(EVENTS)
 
 
-def test_a_line_does_nothing_where_octostore_is_not_installed(tmp_path: Path) -> None:
+def test_a_hook_line_does_nothing_if_octostore_is_not_installed(tmp_path: Path) -> None:
     for event in EVENTS:
         done = subprocess.run(
             ["/bin/sh", "-c", HOOK_LINE.format(event=event)],
@@ -110,7 +110,7 @@ def test_a_line_does_nothing_where_octostore_is_not_installed(tmp_path: Path) ->
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_a_line_calls_octostore_where_it_is_installed() -> None:
+def test_a_hook_line_calls_octostore_if_it_is_installed() -> None:
     done = subprocess.run(
         ["/bin/sh", "-c", HOOK_LINE.format(event="session-start")],
         env={**os.environ, "PATH": f"{Path(SCRIPT[0]).parent}:{os.environ['PATH']}"},
@@ -143,7 +143,7 @@ def test_a_line_calls_octostore_where_it_is_installed() -> None:
     ],
     ids=lambda text: repr(text[:20]),
 )
-def test_nonsense_is_no_reason_to_stop_an_agent(payload: str) -> None:
+def test_an_invalid_payload_does_not_stop_an_agent(payload: str) -> None:
     done = run_cli("hook", "stop", stdin=payload)
     assert (done.code, done.out) == (0, "")
     assert done.err.count("\n") == 1
@@ -151,7 +151,7 @@ def test_nonsense_is_no_reason_to_stop_an_agent(payload: str) -> None:
 
 
 @every_event
-def test_a_hostile_session_id_leads_nowhere(event: str, home: Path) -> None:
+def test_a_hostile_session_id_does_no_harm(event: str, home: Path) -> None:
     payload = json.dumps(
         {"session_id": "../../x\n`id`\x1b[31m", "hook_event_name": "Stop", "source": ["x"], "status": ["x"]}
     )
@@ -165,7 +165,7 @@ def test_a_hostile_session_id_leads_nowhere(event: str, home: Path) -> None:
 
 @every_client
 @every_event
-def test_a_store_that_is_away_does_not_stop_an_agent(client: str, event: str) -> None:
+def test_an_unreachable_store_does_not_stop_an_agent(client: str, event: str) -> None:
     with closing(socket()) as nobody:
         nobody.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{nobody.getsockname()[1]}"
@@ -208,7 +208,7 @@ def test_claude_code_names_the_agent_in_its_shells(tmp_path: Path) -> None:
     assert file.read_text(encoding="utf-8") == f"export OCTOSTORE_OWNER={OWNER}\n"
 
 
-def test_an_agent_that_cannot_be_named_in_its_shells_is_told_the_rest(tmp_path: Path) -> None:
+def test_an_agent_that_cannot_be_named_in_its_shells_still_gets_the_rest(tmp_path: Path) -> None:
     done = hook("claude", "session-start", CLAUDE_ENV_FILE=str(tmp_path / "no" / "folder"))
     assert f"--owner {OWNER}" in context_in(done, "claude")
 
@@ -226,7 +226,7 @@ def test_an_agent_that_has_a_name_keeps_it(client: str, tmp_path: Path) -> None:
     until(lambda: is_open("ann"))
 
 
-def test_two_sessions_are_two_agents_also_if_they_began_at_the_same_time() -> None:
+def test_two_sessions_are_two_agents_even_if_they_began_at_the_same_time() -> None:
     first, second = "0199f3c1-2222-7333-8444-555566667777", "0199f3c1-2222-7333-8444-999966667777"
     assert Payload(session_id=first).owner != Payload(session_id=second).owner
 
@@ -235,14 +235,14 @@ def test_two_sessions_are_two_agents_also_if_they_began_at_the_same_time() -> No
 
 
 @every_client
-def test_tools_are_signs_of_life_but_not_each_of_them(client: str) -> None:
+def test_using_tools_sends_heartbeats_but_not_for_every_tool(client: str) -> None:
     claim("build-1")
     leases, remembered = KeptLeases.of_store(None), Remembered(None, SESSION)
     hook(client, "session-start")
     until(is_open)
 
     def age(seconds: float) -> float:
-        """As if that much time had passed since the last one."""
+        """Pretend that the last heartbeat was this many seconds ago."""
         with remembered.memory() as memory:
             memory.life_at = time.time() - seconds
         os.utime(leases._folder_of(OWNER) / "alive", (1, 1))
@@ -260,7 +260,7 @@ def test_tools_are_signs_of_life_but_not_each_of_them(client: str) -> None:
     until(lambda: session().heartbeat_at.timestamp() > before)
 
 
-def test_a_session_that_has_ended_is_resumed_by_the_next_sign_of_life() -> None:
+def test_a_session_that_has_ended_is_resumed_by_the_next_tool() -> None:
     hook("claude", "session-start")
     until(is_open)
     remembered = Remembered(None, SESSION)
@@ -272,7 +272,7 @@ def test_a_session_that_has_ended_is_resumed_by_the_next_sign_of_life() -> None:
     until(is_open)
 
 
-def test_what_is_remembered_is_for_nobody_else(home: Path) -> None:
+def test_nobody_else_can_read_what_is_remembered(home: Path) -> None:
     hook("claude", "session-start")
     until(is_open)
     folder = home / "octostore" / "hooks"
@@ -284,8 +284,8 @@ def test_what_is_remembered_is_for_nobody_else(home: Path) -> None:
 # Compaction
 
 
-def told_later(client: str, event: str, text: str) -> bool:
-    """As soon as the store has answered in time."""
+def is_eventually_shown(client: str, event: str, text: str) -> bool:
+    """Repeat the hook until the store replies in time."""
     done = hook(client, event)
     while text not in done.out:
         done = hook(client, event)
@@ -305,10 +305,10 @@ def test_what_is_held_survives_a_compaction_in_claude_code() -> None:
     assert OWNER in text
     with pytest.raises(ValueError, match=r".*"):
         json.loads(text)  # JSON would be read as something else
-    assert told_later("claude", "after-compaction", "- build-2: none yet")
+    assert is_eventually_shown("claude", "after-compaction", "- build-2: none yet")
 
 
-def test_a_checkpoint_gives_no_orders_to_a_terminal_or_a_line_of_its_own() -> None:
+def test_a_checkpoint_cannot_control_the_terminal_or_start_a_line() -> None:
     claim("build-1")
     checkpoint("build-1", {"next": "a\n- build-9: \x1b[31m" + "x" * 5_000})
     lines = hook("claude", "compaction").out.splitlines()
@@ -321,19 +321,19 @@ def test_codex_tells_its_agent_after_a_compaction() -> None:
     claim("build-1")
     checkpoint("build-1", 7)
     assert hook("codex", "compaction").out == ""
-    assert told_later("codex", "after-compaction", "- build-1: 7")
+    assert is_eventually_shown("codex", "after-compaction", "- build-1: 7")
 
 
 def test_cursor_tells_its_agent_at_the_next_tool() -> None:
     claim("build-1")
     checkpoint("build-1", 7)
     assert hook("cursor", "compaction").out == ""
-    assert told_later("cursor", "tool-use", "- build-1: 7")
+    assert is_eventually_shown("cursor", "tool-use", "- build-1: 7")
     assert hook("cursor", "tool-use").out == ""
 
 
 @every_client
-def test_nothing_is_said_of_nothing(client: str) -> None:
+def test_hooks_print_nothing_if_no_job_is_held(client: str) -> None:
     for event in ("compaction", "stop", "tool-use"):
         assert hook(client, event).out == ""
 
@@ -342,12 +342,12 @@ def test_nothing_is_said_of_nothing(client: str) -> None:
 
 
 @every_client
-def test_an_agent_that_stops_is_told_once_what_it_holds(client: str) -> None:
+def test_an_agent_that_stops_sees_once_what_it_holds(client: str) -> None:
     claim("build-1")
     claim("build-of-ann", owner="ann")
-    told = hook(client, "stop").json
-    text = told["followup_message"] if client == "cursor" else told["reason"]
-    assert client == "cursor" or told["decision"] == "block"
+    output = hook(client, "stop").json
+    text = output["followup_message"] if client == "cursor" else output["reason"]
+    assert client == "cursor" or output["decision"] == "block"
     assert "You still hold build-1 in" in text
     assert f"octostore release --owner {OWNER} JOB --outcome done" in text
     assert hook(client, "stop").out == ""
@@ -362,8 +362,8 @@ def test_an_agent_that_was_interrupted_is_left_alone() -> None:
     assert run_cli("hook", "stop", stdin=json.dumps(payload)).out == ""
 
 
-def test_what_others_of_the_same_name_hold_is_not_its_business() -> None:
-    """People name themselves, and have several agents."""
+def test_claims_of_others_with_the_same_name_are_left_alone() -> None:
+    """A person may use one name for several agents."""
     claim("build-of-ann", owner="ann")
     assert hook("claude", "stop", OCTOSTORE_OWNER="ann").out == ""
     hook("claude", "session-start", OCTOSTORE_OWNER="ann")
@@ -374,7 +374,7 @@ def test_what_others_of_the_same_name_hold_is_not_its_business() -> None:
         assert store.get_job_owner("build-of-ann") is not None
 
 
-# Agents that are known by their process
+# Agents that are identified by their process
 
 
 AGENT = """\
@@ -387,7 +387,7 @@ for line in sys.stdin:
 
 
 class Agent:
-    """A client whose process can be found. Each of its commands runs in a shell of its own."""
+    """A client whose process can be found. Each of its commands runs in its own shell."""
 
     def __init__(self, folder: Path, client: str, session: str) -> None:
         script = folder / client
@@ -432,7 +432,7 @@ def agents(tmp_path: Path) -> Iterator[Callable[[str], Agent]]:
 
 
 @pytest.mark.parametrize("client", ["claude", "codex"])
-def test_an_agent_need_not_say_who_it_is_where_its_process_does(client: str, agents: Callable[[str], Agent]) -> None:
+def test_an_agent_need_not_say_who_it_is_if_its_process_does(client: str, agents: Callable[[str], Agent]) -> None:
     agent = agents(client)
     said = agent.hook("session-start")
     assert f"You are {agent.name}." in said
@@ -448,8 +448,8 @@ def test_an_agent_need_not_say_who_it_is_where_its_process_does(client: str, age
         until(lambda: [one.job_id for one in store.list_claimed_jobs()] == ["build-of-ann"])
 
 
-def test_an_agent_is_told_what_it_holds_through_its_mcp_server(agents: Callable[[str], Agent], tmp_path: Path) -> None:
-    """The server has the name that the agent has in its shell."""
+def test_an_agent_sees_what_it_holds_through_its_mcp_server(agents: Callable[[str], Agent], tmp_path: Path) -> None:
+    """The server uses the same name for the agent as its shell does."""
     agent = agents("claude")
     call = {"name": "claim_job", "arguments": {"job_id": "build-1"}}
     asks = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call})
@@ -467,13 +467,13 @@ def test_an_agent_is_told_what_it_holds_through_its_mcp_server(agents: Callable[
         assert [event.agent for event in store.events(job_id="build-1")] == [agent.name] * 2
 
 
-def test_one_process_of_cursor_has_many_agents(agents: Callable[[str], Agent]) -> None:
+def test_one_cursor_process_has_many_agents(agents: Callable[[str], Agent]) -> None:
     said = agents("cursor").hook("session-start")
     assert f"You are {OWNER}." in said
     assert f"--owner {OWNER}" in said
 
 
-def test_sessions_of_one_process_do_not_release_the_claims_of_each_other(agents: Callable[[str], Agent]) -> None:
+def test_sessions_of_one_process_do_not_release_each_others_claims(agents: Callable[[str], Agent]) -> None:
     agent = agents("codex")
     agent.hook("session-start")
     until(lambda: is_open(agent.name))
@@ -505,8 +505,8 @@ def test_a_session_that_ends_releases_what_its_agent_holds(client: str, home: Pa
     until(lambda: list((home / "octostore" / "hooks").iterdir()) == [])
 
 
-def test_a_client_does_not_wait_for_what_is_done_in_the_background() -> None:
-    """Its pipes are closed as soon as the hook has ended, although its child waits for a store that never answers."""
+def test_a_client_does_not_wait_for_work_in_the_background() -> None:
+    """Its pipes are closed when the hook ends, although the hook's child still waits for a store that never replies."""
     with closing(socket()) as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
@@ -521,10 +521,10 @@ def test_a_client_does_not_wait_for_what_is_done_in_the_background() -> None:
         )
         assert done == (0, "", "")
         with closing(silent.accept()[0]) as asking:
-            assert asking.recv(1) != b""  # the child is still there, and asks
+            assert asking.recv(1) != b""  # the child is still running, and calls the store
 
 
-def test_what_sessions_left_that_ended_without_a_word_is_tidied_up(home: Path) -> None:
+def test_files_of_sessions_without_an_end_event_are_cleaned_up(home: Path) -> None:
     hook("claude", "session-start")
     until(is_open)
     old = home / "octostore" / "hooks" / "old.lease"
@@ -536,10 +536,10 @@ def test_what_sessions_left_that_ended_without_a_word_is_tidied_up(home: Path) -
     os.utime(lease, (six_days_ago, six_days_ago))
     hook("claude", "session-start")
     until(lambda: not old.exists())
-    until(lambda: lease.stat().st_mtime > six_days_ago + 1)  # it goes on
+    until(lambda: lease.stat().st_mtime > six_days_ago + 1)  # this session continues
 
 
-def test_it_is_the_same_with_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hooks_work_the_same_with_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with ServerProcess(tmp_path / "server") as server:
         monkeypatch.setenv("OCTOSTORE_URL", server.url)
         monkeypatch.setenv("OCTOSTORE_TOKEN", server.token)

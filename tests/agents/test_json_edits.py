@@ -1,4 +1,4 @@
-"""Entries go into any document and out of it, and leave no trace; whatever the document looks like."""
+"""Entries can be put into any document and taken out again without a trace."""
 
 import json
 from typing import Any
@@ -51,7 +51,7 @@ ENTRIES = (
 
 @st.composite
 def written(draw: st.DrawFn, document: Any) -> str:
-    """As somebody might write it down."""
+    """The document, as a person might write it."""
 
     def text_of(value: Any) -> str:
         if not isinstance(value, dict | list):
@@ -91,8 +91,8 @@ def test_what_is_put_in_comes_out_without_a_trace(given_: tuple[Any, str]) -> No
 
 @given(DOCUMENTS.flatmap(written), st.data())
 @settings(max_examples=60, deadline=None)
-def test_what_is_ours_comes_out_whatever_was_done_to_the_text_meanwhile(text: str, data: st.DataObject) -> None:
-    """As by a formatter, or somebody who has put things in order."""
+def test_our_entries_come_out_even_if_the_text_was_rewritten(text: str, data: st.DataObject) -> None:
+    """For example by a formatter, or by someone who sorted it."""
     document = json.loads(json.dumps(read_json(put_all(text, ENTRIES))))
     for container in (document, document["servers"], document["hooks"]):
         items = data.draw(st.permutations(list(container.items())))
@@ -113,7 +113,7 @@ def test_what_is_ours_comes_out_whatever_was_done_to_the_text_meanwhile(text: st
 
 @given(st.text(alphabet='{}[]",:/*\\ \n\r\ta1-.eEtruefalsn\ufeff☃', max_size=30))
 @settings(max_examples=300, deadline=None)
-def test_nothing_that_is_not_json_is_taken_for_it(text: str) -> None:
+def test_parse_agrees_with_other_parsers(text: str) -> None:
     try:
         found = parse(text).value
     except Unreadable:
@@ -147,11 +147,11 @@ def test_a_blank_file_is_not_a_missing_one(client: str, text: str) -> None:
 @pytest.mark.parametrize(
     "text", ['{"servers": []}', '{"servers": 1}', '{"hooks": {"Stop": {}}}', '{"hooks": null}', "[]", "1", '"a"']
 )
-def test_something_else_in_our_place(text: str) -> None:
+def test_a_value_of_another_type_in_our_place_is_refused(text: str) -> None:
     with pytest.raises(Misfit):
         put_all(text, ENTRIES)
 
 
-def test_where_the_text_is_broken() -> None:
+def test_the_error_says_where_the_text_is_broken() -> None:
     with pytest.raises(Unreadable, match="line 2, column 10: expected , or }"):
         parse('{\n  "a": 1 2\n}')

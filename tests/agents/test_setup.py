@@ -1,4 +1,4 @@
-"""`setup` in every kind of folder: what is there stays as it is, and `--remove` restores the bytes."""
+"""`setup` in every kind of folder: what was there is unchanged, and `--remove` restores every byte."""
 
 import json
 import os
@@ -133,7 +133,7 @@ def test_nothing_is_changed_if_one_file_cannot_be(client: str, path: str, text: 
 
 
 @every_client
-def test_a_file_that_is_read_only_says_how_to_change_that(client: str, project: Path, octostore: Any) -> None:
+def test_a_read_only_file_is_refused_with_the_command_that_helps(client: str, project: Path, octostore: Any) -> None:
     path = project / CLIENTS[client].parts(False)[0].path
     write(project, {str(path.relative_to(project)): b""})
     path.chmod(0o444)
@@ -148,7 +148,7 @@ def test_a_file_that_is_read_only_says_how_to_change_that(client: str, project: 
 
 
 @every_client
-def test_a_folder_that_is_read_only(client: str, project: Path) -> None:
+def test_a_read_only_folder_is_refused(client: str, project: Path) -> None:
     folder = project / f".{client}"
     folder.mkdir()
     folder.chmod(0o555)
@@ -159,7 +159,7 @@ def test_a_folder_that_is_read_only(client: str, project: Path) -> None:
 
 
 @every_client
-def test_a_file_that_others_can_write_to(client: str, project: Path) -> None:
+def test_a_file_that_others_can_write_to_is_refused(client: str, project: Path) -> None:
     (project / "AGENTS.md").touch()
     (project / "AGENTS.md").chmod(0o666)
     with pytest.raises(CannotEdit, match="chmod go-w"):
@@ -178,7 +178,7 @@ def test_a_link_to_elsewhere_is_left_alone(client: str, project: Path, home: Pat
 
 
 @every_client
-def test_a_folder_that_is_a_link_to_elsewhere(client: str, project: Path, home: Path) -> None:
+def test_a_folder_that_is_a_link_to_elsewhere_is_refused(client: str, project: Path, home: Path) -> None:
     (project / f".{client}").symlink_to(home)
     with pytest.raises(CannotEdit, match="symbolic link"):
         set_up(scope_of(client, project))
@@ -208,14 +208,14 @@ def test_a_claude_md_that_is_a_link_to_agents_md_does_not_import_itself(project:
 
 
 @every_client
-def test_a_folder_in_the_place_of_a_file(client: str, project: Path) -> None:
+def test_a_folder_in_place_of_a_file_is_refused(client: str, project: Path) -> None:
     (project / "AGENTS.md").mkdir()
     with pytest.raises(CannotEdit, match="not a regular file"):
         set_up(scope_of(client, project))
 
 
 @every_client
-def test_a_skill_of_the_same_name_that_is_not_ours(client: str, project: Path) -> None:
+def test_a_skill_of_the_same_name_that_is_not_ours_is_left_alone(client: str, project: Path) -> None:
     (skill,) = [part.path for part in CLIENTS[client].parts(False) if part.path.endswith("SKILL.md")]
     write(project, {skill: b"---\nname: octostore\n---\nmine\n"})
     before = tree(project)
@@ -227,7 +227,7 @@ def test_a_skill_of_the_same_name_that_is_not_ours(client: str, project: Path) -
 
 
 @every_client
-def test_modes_stay(client: str, project: Path) -> None:
+def test_file_modes_are_kept(client: str, project: Path) -> None:
     path = project / CLIENTS[client].parts(False)[0].path
     write(project, {str(path.relative_to(project)): b""})
     path.chmod(0o600)
@@ -258,7 +258,7 @@ def test_a_disk_that_fails_halfway_leaves_everything_as_it_was(
 
 
 @every_client
-def test_what_was_set_up_before_is_brought_up_to_date(client: str, project: Path) -> None:
+def test_an_outdated_setup_is_updated(client: str, project: Path) -> None:
     scope = scope_of(client, project)
     set_up(scope)
     now = tree(project)
@@ -277,7 +277,7 @@ def test_what_was_set_up_before_is_brought_up_to_date(client: str, project: Path
 
 
 @every_client
-def test_what_is_added_to_our_files_stays(client: str, project: Path) -> None:
+def test_additions_to_our_files_are_kept(client: str, project: Path) -> None:
     scope = scope_of(client, project)
     set_up(scope)
     hooks = project / CLIENTS[client].parts(False)[1].path
@@ -349,7 +349,7 @@ def test_the_command(client: str, project: Path, octostore: Any) -> None:
     assert octostore("setup", client, "--remove").out == "there is nothing to remove\n"
 
 
-def test_a_program_that_clients_will_not_find(
+def test_a_program_that_clients_will_not_find_is_reported(
     project: Path, octostore: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -372,7 +372,7 @@ def test_printing_changes_nothing(client: str, project: Path, octostore: Any) ->
 
 
 def test_a_store_is_named_where_agents_start(project: Path, octostore: Any) -> None:
-    """Not in the settings of the MCP server alone: their hooks and commands would use another."""
+    """Not only in the settings of the MCP server: hooks and commands would use another store."""
     done = octostore("setup", "claude", "--url", "https://locks.example.org")
     assert (done.code, "set OCTOSTORE_URL" in done.err) == (64, True)
     assert list(project.iterdir()) == []
@@ -390,7 +390,7 @@ def test_other_clients_are_shown_what_to_paste(octostore: Any) -> None:
 
 
 @every_client
-def test_for_all_that_a_user_does(client: str, home: Path, project: Path, octostore: Any) -> None:
+def test_setup_for_all_projects_of_a_user(client: str, home: Path, project: Path, octostore: Any) -> None:
     write(home, {".claude.json": b'{"numStartups": 7}', ".codex/config.toml": b'model = "gpt-5"\n'})
     before = tree(home)
     done = octostore("setup", client, "--global")
@@ -403,9 +403,7 @@ def test_for_all_that_a_user_does(client: str, home: Path, project: Path, octost
     assert tree(home) == before
 
 
-def test_clients_that_keep_their_settings_elsewhere(
-    home: Path, octostore: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_client_may_keep_its_settings_elsewhere(home: Path, octostore: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CODEX_HOME", str(home / "elsewhere"))
     assert octostore("setup", "codex", "--global").code == 0
     assert (home / "elsewhere" / "config.toml").exists()
@@ -413,11 +411,11 @@ def test_clients_that_keep_their_settings_elsewhere(
     assert tree(home) == {}
 
 
-# What is somebody else's
+# Text that somebody else wrote
 
 
 @pytest.mark.parametrize("command", ["{ours}; ./mine.sh", "command -v octostore >/dev/null && octostore list"])
-def test_hooks_about_octostore_that_somebody_else_wrote(project: Path, command: str) -> None:
+def test_hooks_about_octostore_that_somebody_else_wrote_are_kept(project: Path, command: str) -> None:
     theirs = {"type": "command", "command": command.format(ours=HOOK_LINE.format(event="stop"))}
     text = json.dumps({"hooks": {"Stop": [{"hooks": [theirs]}]}}).encode()
     write(project, {".claude/settings.json": text})
@@ -429,7 +427,7 @@ def test_hooks_about_octostore_that_somebody_else_wrote(project: Path, command: 
 
 
 @pytest.mark.parametrize("end_of_line", ["\n", "\r\n"])
-def test_lines_that_somebody_wrote_between_our_marks_stay(project: Path, end_of_line: str) -> None:
+def test_lines_that_somebody_wrote_between_our_marks_are_kept(project: Path, end_of_line: str) -> None:
     scope, path = scope_of("claude", project), project / "AGENTS.md"
     write(project, {"AGENTS.md": f"# Ours{end_of_line}".encode()})
     set_up(scope)
@@ -453,7 +451,7 @@ def test_lines_that_somebody_wrote_between_our_marks_stay(project: Path, end_of_
         "in a line <!-- octostore:begin v1 -->\nand <!-- octostore:end -->",
     ],
 )
-def test_marks_that_are_not_ours(project: Path, text: str) -> None:
+def test_marks_that_are_not_ours_are_kept(project: Path, text: str) -> None:
     write(project, {"AGENTS.md": text.encode()})
     set_up(scope_of("claude", project))
     assert (project / "AGENTS.md").read_text(encoding="utf-8").startswith(text)
@@ -464,12 +462,12 @@ def test_marks_that_are_not_ours(project: Path, text: str) -> None:
 def test_a_block_that_was_moved_does_not_join_the_lines_around_it(project: Path) -> None:
     set_up(scope_of("claude", project))
     path = project / "AGENTS.md"
-    path.write_text(f"# Before\n{path.read_text(encoding='utf-8')}# Behind\n", encoding="utf-8")
+    path.write_text(f"# Before\n{path.read_text(encoding='utf-8')}# After\n", encoding="utf-8")
     removed(scope_of("claude", project))
-    assert tree(project) == {"AGENTS.md": b"# Before\n# Behind\n"}
+    assert tree(project) == {"AGENTS.md": b"# Before\n# After\n"}
 
 
-def test_two_clients_set_up_at_the_same_time(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_clients_can_be_set_up_at_the_same_time(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(project, {"AGENTS.md": b"# Ours\n"})
     before = tree(project)
     written = plan._write
@@ -488,7 +486,7 @@ def test_two_clients_set_up_at_the_same_time(project: Path, monkeypatch: pytest.
     assert tree(project) == before
 
 
-def test_a_file_in_the_place_of_our_temporary_one_stays(project: Path) -> None:
+def test_a_file_in_place_of_our_temporary_one_is_kept(project: Path) -> None:
     path = project / f".AGENTS.md.{os.getpid()}"
     path.write_text("theirs", encoding="utf-8")
     with pytest.raises(InvalidInput, match="changed nothing"):
@@ -497,10 +495,10 @@ def test_a_file_in_the_place_of_our_temporary_one_stays(project: Path) -> None:
 
 
 @every_client
-def test_what_somebody_changes_at_the_same_time_stays(
+def test_changes_that_somebody_makes_at_the_same_time_are_kept(
     client: str, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between the look at a file and the moment at which it is written or deleted."""
+    """Between reading a file and writing or deleting it."""
     scope, path = scope_of(client, project), project / "AGENTS.md"
     write(project, {"AGENTS.md": b"# Ours\n"})
     before = tree(project)
@@ -525,7 +523,7 @@ def test_what_somebody_changes_at_the_same_time_stays(
 
 
 def seconds_for(project: Path, servers: int) -> float:
-    """Of CPU, to set up and remove, in settings with that many servers, and a text that grows with them."""
+    """CPU seconds to set up and remove, in settings with this many servers and a text that grows with them."""
     listed = ",\n".join(f'"server-{number}": {{}}' for number in range(servers))
     text = "x" * (50 * servers)
     write(project, {".mcp.json": f'{{"mcpServers": {{{listed}}}, "text": "{text}"}}'.encode()})
@@ -539,5 +537,5 @@ def seconds_for(project: Path, servers: int) -> float:
 
 
 def test_large_settings_are_read_in_one_go(project: Path) -> None:
-    """The time that this takes grows with the size of the file, not with its square."""
+    """The time grows with the size of the file, not with its square."""
     assert seconds_for(project, 8_000) < 8 * seconds_for(project, 2_000)

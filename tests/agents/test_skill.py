@@ -1,4 +1,4 @@
-"""The skill and the plugin: in the form that clients expect, the same everywhere, and nothing in them is wrong."""
+"""The skill and the plugin: in the form that clients expect, the same everywhere, and correct."""
 
 import json
 import re
@@ -30,7 +30,7 @@ def front_matter() -> tuple[dict[str, str], str]:
     return dict(re.findall(r"^(\w+): (.*)$", front, re.MULTILINE)), body
 
 
-# Its form
+# Form
 
 
 def test_the_front_matter() -> None:
@@ -52,13 +52,13 @@ def test_every_page_says_who_wrote_it(page: str) -> None:
     assert SKILL_MARK in skill.pages()[page]
 
 
-def test_there_is_a_link_to_every_page_and_to_no_other() -> None:
+def test_every_page_is_linked_and_no_other() -> None:
     links = set(re.findall(r"\]\(([^)]+)\)", front_matter()[1]))
     assert links == set(skill.PAGES) - {"SKILL.md"}
     assert {path.name for path in FOLDER.glob("*.md")} == set(skill.PAGES)
 
 
-def test_every_answer_is_explained() -> None:
+def test_every_result_is_explained() -> None:
     _, body = front_matter()
     for word in ("held", "empty", "all_done", "lost", "done", "delayed", "dead", "unreachable", "not allowed"):
         assert word in body
@@ -66,10 +66,10 @@ def test_every_answer_is_explained() -> None:
         assert f"| `{outcome}` |" in body
 
 
-# What it says
+# Content
 
 
-def test_the_page_for_mcp_names_tools_that_there_are() -> None:
+def test_the_page_for_mcp_names_tools_that_exist() -> None:
     table = re.findall(r"^\| [^|]+ \| (`.*) \|$", skill.pages()["mcp.md"], re.MULTILINE)
     named = {name for cell in table for name in re.findall(r"`(\w+)`", cell.split(" with ")[0])}
     assert len(named) >= 6
@@ -89,7 +89,7 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
 
 
 def test_every_command_for_a_shell_runs(machine: Machine) -> None:
-    """Each block in a shell of its own, as an agent's are."""
+    """Each block runs in its own shell, as an agent's commands do."""
     machine.do("octostore enqueue review --queue reviews --job-id review-76")
     for block in blocks_of(FOLDER / "shell.md", "sh"):
         machine.do(block.text.replace("REVIEW", "review-76"))
@@ -111,14 +111,14 @@ def test_every_call_with_curl_works(tmp_path: Path) -> None:
         printed = machine.do(typed)
         (expected,) = [block.text for block in blocks if block.kind == "text"]
         check_printed(expected, printed.splitlines(keepends=True)[0])
-        answers = [json.loads(line) for line in printed.splitlines()[1:]]
-        assert [answer.get("error") for answer in answers] == [None] * 4
-        assert answers[-1]["status"] == "empty"
-        assert answers[-2]["outcome"] == "done"
+        responses = [json.loads(line) for line in printed.splitlines()[1:]]
+        assert [response.get("error") for response in responses] == [None] * 4
+        assert responses[-1]["status"] == "empty"
+        assert responses[-2]["outcome"] == "done"
 
 
-def test_the_block_for_agents_names_commands_that_there_are(machine: Machine) -> None:
-    """As they stand in AGENTS.md, with a job and a queue."""
+def test_the_block_for_agents_names_commands_that_exist(machine: Machine) -> None:
+    """As written in AGENTS.md, with a job and a queue filled in."""
     lines = re.findall(
         r"`(octostore [^`]+)`",
         next(part.paste() for part in CLIENTS["claude"].parts(False) if part.path == "AGENTS.md"),
@@ -134,8 +134,8 @@ def test_the_block_for_agents_names_commands_that_there_are(machine: Machine) ->
 
 
 def test_the_plugin_has_no_other_files() -> None:
-    there = {str(path.relative_to(ROOT)) for path in (ROOT / plugin.FOLDER).rglob("*") if path.is_file()}
-    assert there == {name for name in plugin.files() if name.startswith(plugin.FOLDER)}
+    present = {str(path.relative_to(ROOT)) for path in (ROOT / plugin.FOLDER).rglob("*") if path.is_file()}
+    assert present == {name for name in plugin.files() if name.startswith(plugin.FOLDER)}
 
 
 @pytest.mark.parametrize("client", ["claude", "codex"])
@@ -153,7 +153,7 @@ def test_the_manifests(client: str) -> None:
     assert [(ROOT / one["source"]).resolve() for one in marketplace["plugins"]] == [folder]
 
 
-# What is installed
+# The wheel
 
 
 def test_the_skill_is_in_the_wheel(tmp_path: Path) -> None:

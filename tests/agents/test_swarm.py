@@ -1,4 +1,4 @@
-"""The short form of the swarm of `make faults`."""
+"""A short run of the swarm that `make faults` runs at length."""
 
 from pathlib import Path
 
