@@ -1,4 +1,4 @@
-"""Agents with servers of their own, on a file and on a server: what is said of one holds for the other."""
+"""Agents with their own MCP servers, on a file and on a server: both must behave the same."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ HERE = Path(__file__).parent
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The tests of a store run in one process, so that its two agents are started once."""
+    """The tests of a store run in one process, so that its agents are started once."""
     for item in items:
         if item.path.parent == HERE and isinstance(item, pytest.Function):
             store = getattr(item, "callspec", None) and item.callspec.params.get("world")
@@ -44,18 +44,18 @@ def loop() -> Iterator[Loop]:
 
 
 class World(NamedTuple):
-    """A store, and agents that are there all the time: two that work, and one that also operates."""
+    """A store and three agents that stay connected: two workers, and one with the tools of operators."""
 
     store: octostore.OctoStore
     ann: Agent
     bob: Agent
     eve: Agent
     env: dict[str, str]
-    """What leads others to the store."""
+    """The variables with which others find the store."""
     file: Path
 
     def new_name(self, what: str = "job") -> str:
-        """That nobody else has."""
+        """A name that no other test uses."""
         return f"{what}-{uuid4().hex[:8]}"
 
 
@@ -82,7 +82,7 @@ def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture
 def new_agent(world: World, loop: Loop, tmp_path: Path) -> Iterator[NewAgent]:
-    """More agents on the store of the world."""
+    """Start more agents on the world's store."""
     with ExitStack() as agents:
 
         def start(name: str, *arguments: str) -> Agent:

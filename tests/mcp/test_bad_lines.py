@@ -1,4 +1,4 @@
-"""Whatever a client writes that is no message, it is told so, and the next message is answered."""
+"""A line that is not a message gets an error, and the next message gets its response."""
 
 import json
 import os
@@ -32,7 +32,7 @@ CASES: dict[str, tuple[bytes, int, str | int | None]] = {
     "words": (b"hello?", PARSE_ERROR, None),
     "NUL": (b"\0", PARSE_ERROR, None),
     "too deep": (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":' + b"[" * 100_000, PARSE_ERROR, None),
-    "a number that is none": (b'{"jsonrpc":"2.0","id":9,"method":"ping","params":{"x":01}}', PARSE_ERROR, None),
+    "an invalid number": (b'{"jsonrpc":"2.0","id":9,"method":"ping","params":{"x":01}}', PARSE_ERROR, None),
     "a list": (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', INVALID_REQUEST, None),
     "an empty list": (b"[]", INVALID_REQUEST, None),
     "a number": (b"5", INVALID_REQUEST, None),
@@ -41,7 +41,7 @@ CASES: dict[str, tuple[bytes, int, str | int | None]] = {
     "no method": (b'{"jsonrpc":"2.0","id":5}', INVALID_REQUEST, 5),
     "a list of arguments": (b'{"jsonrpc":"2.0","id":6,"method":"ping","params":[1]}', INVALID_REQUEST, 6),
     "an id that is null": (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', INVALID_REQUEST, None),
-    "an id that is no whole number": (b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}', INVALID_REQUEST, None),
+    "an id that is not a whole number": (b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}', INVALID_REQUEST, None),
     "an id that is too large": (b'{"jsonrpc":"1.0","id":' + b"9" * 999 + b',"method":"ping"}', INVALID_REQUEST, None),
     "too long": (b'{"jsonrpc":"2.0","id":1,"method":"' + 9 * MEGABYTE + b'"}', INVALID_REQUEST, None),
 }
@@ -66,7 +66,7 @@ class Talk:
 
 @pytest.fixture(scope="module")
 def talk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Talk]:
-    """One for all, so each case also shows that the one before did no harm."""
+    """One for all cases, so each also shows that the previous one did no harm."""
     talk = Talk(tmp_path_factory.mktemp("store"))
     talk.say(json.dumps(HELLO).encode())
     assert talk.hear()["id"] == "hello"
@@ -76,50 +76,50 @@ def talk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Talk]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_is_no_message_gets_an_error(talk: Talk, case: str) -> None:
+def test_a_line_that_is_not_a_message_gets_an_error(talk: Talk, case: str) -> None:
     line, code, request_id = CASES[case]
     talk.say(line)
-    answer = talk.hear()
-    assert (answer["jsonrpc"], answer["id"], answer["error"]["code"]) == ("2.0", request_id, code)
-    assert "this is not " in answer["error"]["message"] or "4,194,304 bytes at most" in answer["error"]["message"]
+    response = talk.hear()
+    assert (response["jsonrpc"], response["id"], response["error"]["code"]) == ("2.0", request_id, code)
+    assert "this is not " in response["error"]["message"] or "4,194,304 bytes at most" in response["error"]["message"]
     talk.say(b'{"jsonrpc":"2.0","id":"next","method":"ping"}')
     assert talk.hear() == {"jsonrpc": "2.0", "id": "next", "result": {}}
 
 
-def test_a_cancellation_of_nothing_is_nothing(talk: Talk) -> None:
+def test_cancelling_an_unknown_request_does_nothing(talk: Talk) -> None:
     for nothing in ("7", "[]", "{}", "null", "true", '"next"'):
         cancel = f'{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{nothing}}}}}'
-        talk.say(cancel.encode() + b'\n{"jsonrpc":"2.0","id":1,"result":{}}\n')  # nor is an answer that we never wanted
+        talk.say(cancel.encode() + b'\n{"jsonrpc":"2.0","id":1,"result":{}}\n')  # neither does an unexpected response
     talk.say(b'{"jsonrpc":"2.0","method":"notifications/cancelled"}')
     talk.say(b'{"jsonrpc":"2.0","id":"next","method":"ping"}')
     assert talk.hear() == {"jsonrpc": "2.0", "id": "next", "result": {}}
 
 
-def test_a_cancellation_that_crosses_the_answer_gives_back_what_it_claimed(tmp_path: Path) -> None:
-    """A client that cancels drops the answer, so its agent would hold what it does not know of."""
+def test_a_cancellation_that_crosses_the_response_releases_what_was_claimed(tmp_path: Path) -> None:
+    """A client that cancels drops the response, so its agent would not know what it holds."""
     talk = Talk(tmp_path)
     calls = {
         "claim": {"name": "claim_job", "arguments": {"job_id": "crossing"}},
         "open": {"name": "open_session", "arguments": {"session_id": "crossing"}},
     }
-    told: list[str] = []
+    received: list[str] = []
     for name, call in calls.items():
         talk.say(json.dumps({"jsonrpc": "2.0", "id": name, "method": "tools/call", "params": call}).encode())
         result = talk.hear()["result"]
         assert result["isError"] is False
-        told += [notice["text"] for notice in result["content"][1:]]
+        received += [notice["text"] for notice in result["content"][1:]]
         cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": name}}
         talk.say(json.dumps(cancel).encode())
     look = {"name": "get_job_owner", "arguments": {"job_id": "crossing"}}
     ends_at = time.monotonic() + PATIENCE_SECONDS
     for number in count():
-        if len(told) == len(calls) or time.monotonic() > ends_at:
+        if len(received) == len(calls) or time.monotonic() > ends_at:
             break
         talk.say(json.dumps({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": look}).encode())
-        answer, *notices = talk.hear()["result"]["content"]
-        told += [notice["text"] for notice in notices]
-    assert json.loads(answer["text"])["status"] == "free"
-    assert sorted(text.split(" because")[0] for text in told) == [
+        reply, *notices = talk.hear()["result"]["content"]
+        received += [notice["text"] for notice in notices]
+    assert json.loads(reply["text"])["status"] == "free"
+    assert sorted(text.split(" because")[0] for text in received) == [
         "lease_lost: 'crossing' was released",
         "lease_lost: session 'crossing', with every claim bound to it, was released",
     ]
@@ -140,28 +140,28 @@ def test_too_many_requests_and_one_id_twice(talk: Talk) -> None:
         talk.say(json.dumps(cancel).encode())
     ping = b'{"jsonrpc":"2.0","id":"next","method":"ping"}'
     talk.say(ping)
-    while (answer := talk.hear()).get("error"):
+    while (response := talk.hear()).get("error"):
         talk.say(ping)  # cancelling takes a moment
-    assert answer == {"jsonrpc": "2.0", "id": "next", "result": {}}
+    assert response == {"jsonrpc": "2.0", "id": "next", "result": {}}
 
 
-def test_lines_without_anything_are_nothing(talk: Talk) -> None:
+def test_blank_lines_are_ignored(talk: Talk) -> None:
     talk.say(b'\n  \r\n{"jsonrpc":"2.0","id":"next","method":"ping"}')
     assert talk.hear() == {"jsonrpc": "2.0", "id": "next", "result": {}}
 
 
-def test_parameters_that_are_null_are_none(talk: Talk) -> None:
-    """Some clients write what they leave out."""
+def test_null_parameters_count_as_none(talk: Talk) -> None:
+    """Some clients send null for what they leave out."""
     talk.say(b'{"jsonrpc":"2.0","method":"notifications/initialized","params":null}')
     talk.say(b'{"jsonrpc":"2.0","id":"next","method":"ping","params":null}')
     assert talk.hear() == {"jsonrpc": "2.0", "id": "next", "result": {}}
 
 
-def test_a_tool_is_still_called_as_ever(talk: Talk) -> None:
+def test_tools_can_still_be_called(talk: Talk) -> None:
     payload = {"text": "ä" * 200_000, "more": "\U0001f419\x00"}
     call = {"name": "enqueue_job", "arguments": {"kind": "import", "payload": "\\u00e4" * 10}}
     talk.say(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}).encode())
     assert talk.hear()["result"]["isError"] is False
     call = {"name": "enqueue_job", "arguments": {"kind": "import", "payload": payload}}
     talk.say(json.dumps({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call}).encode())
-    assert talk.hear()["result"]["isError"] is True, "too large is said in our words"
+    assert talk.hear()["result"]["isError"] is True, "the tool says that it is too large"

@@ -1,4 +1,4 @@
-"""What cannot be brought about from outside in time: within this process, on a store in memory."""
+"""Situations that cannot be timed from outside: within this process, on a store in memory."""
 
 import asyncio
 import json
@@ -68,13 +68,13 @@ def test_a_claim_is_one_durable_write(loop: Loop) -> None:
     loop.run(run())
 
 
-def test_whoever_saves_a_checkpoint_is_not_stuck_any_more(loop: Loop) -> None:
+def test_an_owner_that_saves_a_checkpoint_is_no_longer_stuck(loop: Loop) -> None:
     async def test(store: AsyncOctoStore, claims: Claims) -> None:
         await claim(store, claims, "job")
         kept = await claims.find(store, OneClaim(job_id="job"))
         kept._claim.take_reply(
             HeartbeatReply("job", datetime.now(UTC), 1, 1, stuck=True)
-        )  # as the last heartbeat had it
+        )  # as the last heartbeat reported
         assert (await kept.view()).stuck
         await kept.checkpoint({"step": 1})
         assert not (await kept.view()).stuck
@@ -82,7 +82,7 @@ def test_whoever_saves_a_checkpoint_is_not_stuck_any_more(loop: Loop) -> None:
     on_memory(loop, test)
 
 
-def test_an_agent_is_told_that_the_store_has_gone_back_in_time(loop: Loop) -> None:
+def test_an_agent_learns_that_the_store_was_restored_from_an_older_backup(loop: Loop) -> None:
     async def test(store: AsyncOctoStore, claims: Claims) -> None:
         reply = await claim(store, claims, "job")
         kept = await claims.find(store, OneClaim(job_id="job"))
@@ -97,7 +97,7 @@ def test_an_agent_is_told_that_the_store_has_gone_back_in_time(loop: Loop) -> No
 
 
 class Stuck:
-    """A store whose heartbeats are not answered."""
+    """A store that never replies to heartbeats."""
 
     def __init__(self, store: AsyncOctoStore) -> None:
         self.release_job = store.release_job
@@ -124,7 +124,7 @@ def test_a_call_that_is_cancelled_before_its_claim_is_kept_leaves_none(loop: Loo
     on_memory(loop, test)
 
 
-def test_what_a_cancelled_call_has_claimed_is_given_back_and_nothing_else(loop: Loop) -> None:
+def test_what_a_cancelled_call_claimed_is_released_and_nothing_else(loop: Loop) -> None:
     async def test(store: AsyncOctoStore, claims: Claims) -> None:
         calls = [asyncio.create_task(claim(store, claims, job_id)) for job_id in ("a", "b")]
         await asyncio.wait(calls)
@@ -137,11 +137,11 @@ def test_what_a_cancelled_call_has_claimed_is_given_back_and_nothing_else(loop: 
     on_memory(loop, test)
 
 
-def test_what_a_cancelled_call_has_claimed_is_left_to_expire_if_nothing_else_can_be_done(loop: Loop) -> None:
+def test_what_a_cancelled_call_claimed_expires_if_it_cannot_be_released(loop: Loop) -> None:
     async def test(store: AsyncOctoStore, claims: Claims) -> None:
         reply = await claim(store, claims, "job")
         kept = await claims.find(store, OneClaim(job_id="job"))
-        kept._store = cast("AsyncOctoStore", Away())
+        kept._store = cast("AsyncOctoStore", UnreachableStore())
         await claims.undo(asyncio.current_task())
         assert claims.current == [], "nobody heartbeats for it any more"
         await store.release_job("job", reply.lease_id or "")
@@ -149,9 +149,9 @@ def test_what_a_cancelled_call_has_claimed_is_left_to_expire_if_nothing_else_can
     on_memory(loop, test)
 
 
-class Away:
+class UnreachableStore:
     async def release_job(self, *_: object, **_options: object) -> None:
-        raise Unreachable("the store is away", reason="server")
+        raise Unreachable("the store cannot be reached", reason="server")
 
 
 def test_an_agent_that_speaks_while_its_claims_are_released_keeps_the_rest(loop: Loop) -> None:
@@ -171,7 +171,7 @@ def test_an_agent_that_speaks_while_its_claims_are_released_keeps_the_rest(loop:
     on_memory(loop, test)
 
 
-def test_what_a_silent_agent_had_lost_before_it_is_told_as_well(loop: Loop) -> None:
+def test_a_silent_agent_also_learns_what_it_had_lost_before(loop: Loop) -> None:
     async def test(store: AsyncOctoStore, claims: Claims) -> None:
         sessions = Sessions(claims)
         await claim(store, claims, "job")
@@ -190,7 +190,7 @@ def test_what_a_silent_agent_had_lost_before_it_is_told_as_well(loop: Loop) -> N
     on_memory(loop, test)
 
 
-def test_there_is_room_for_so_many_and_for_more_when_some_are_over(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_claims_is_limited_until_some_end(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(claims_module, "CLAIMS_MAX", 2)
 
     async def test(store: AsyncOctoStore, claims: Claims) -> None:
@@ -205,7 +205,7 @@ def test_there_is_room_for_so_many_and_for_more_when_some_are_over(loop: Loop, m
     on_memory(loop, test)
 
 
-def test_what_is_lost_takes_no_room(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lost_claims_and_sessions_do_not_count_against_the_limit(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(claims_module, "CLAIMS_MAX", 1)
     monkeypatch.setattr(sessions_module, "SESSIONS_MAX", 1)
 
@@ -220,7 +220,7 @@ def test_what_is_lost_takes_no_room(loop: Loop, monkeypatch: pytest.MonkeyPatch)
         sessions = Sessions(claims)
         await sessions.open(store, "agent", OpenSession(session_id="first"))
         (first,) = sessions.current
-        first._session._authority.end()  # as after a night in which the machine slept
+        first._session._authority.end()  # as if the machine had slept for a night
         await sessions.open(store, "agent", OpenSession(session_id="second"))
         with pytest.raises(LimitExceeded, match="1 sessions"):
             await sessions.open(store, "agent", OpenSession(session_id="third"))
@@ -229,7 +229,7 @@ def test_what_is_lost_takes_no_room(loop: Loop, monkeypatch: pytest.MonkeyPatch)
     on_memory(loop, test)
 
 
-def test_of_what_is_over_the_last_are_remembered(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_claims_that_ended_last_are_remembered(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(claims_module, "OVER_KEPT", 2)
 
     async def test(store: AsyncOctoStore, claims: Claims) -> None:
@@ -252,20 +252,20 @@ class Broken(Connection):
         raise ZeroDivisionError("by zero")
 
 
-def test_a_fault_of_ours_is_said_to_be_one(loop: Loop) -> None:
-    told: list[str] = []
+def test_an_internal_error_is_reported_as_one(loop: Loop) -> None:
+    logged: list[str] = []
 
     async def notify(_method: str, _params: dict[str, Any]) -> None: ...
 
     async def call() -> dict[str, Any]:
-        claims = Claims(told.append)
+        claims = Claims(logged.append)
         agent = Agent(Broken(None), claims, Sessions(claims), None)
         request = Message(1, "tools/call", {"name": "my_claims"})
-        return await ToolProtocol(TOOLS, told.append).answer(request, agent, notify)
+        return await ToolProtocol(TOOLS, logged.append).answer(request, agent, notify)
 
     result = loop.run(call())
     assert result["isError"] is True
     failure = json.loads(result["content"][0]["text"])
     assert failure["code"] == "internal_error"
     assert "a bug in OctoStore, not your mistake" in failure["details"]
-    assert told == ["internal error in my_claims: ZeroDivisionError: by zero"]
+    assert logged == ["internal error in my_claims: ZeroDivisionError: by zero"]

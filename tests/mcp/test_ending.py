@@ -1,4 +1,4 @@
-"""However an agent's session ends, its jobs are soon somebody else's, with what it left."""
+"""However an agent's session ends, others can soon continue its jobs."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from tests.support.processes import PATIENCE_SECONDS
 from tests.support.starting import SCRIPT, start
 
 on_a_file = pytest.mark.parametrize("world", ["file"], indirect=True)
-"""For what needs many processes, and is the same everywhere."""
+"""For tests that need many processes and do not depend on the store."""
 ASK = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "my_claims"}}
 
 
@@ -44,7 +44,7 @@ def test_an_agent_that_leaves_gives_back_what_it_holds(world: World, new_agent: 
     eve.call("checkpoint", job_id=job, data={"step": 3})
     eve.call("report_progress", job_id=job, note="running tests")
     eve.start("claim_job", job_id=waited_for, wait=60)
-    eve.call("my_claims")  # the wait has begun before this
+    eve.call("my_claims")  # by now, the wait has begun
     eve.leave()
     assert eve.stderr == f"octostore: released {job}\n"
     got = world.bob.call("claim_job", job_id=job)
@@ -59,9 +59,7 @@ def test_an_agent_that_leaves_gives_back_what_it_holds(world: World, new_agent: 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @on_a_file
-def test_a_signal_ends_it_and_gives_back_what_is_held(
-    world: World, new_agent: NewAgent, number: signal.Signals
-) -> None:
+def test_a_signal_ends_it_and_releases_what_is_held(world: World, new_agent: NewAgent, number: signal.Signals) -> None:
     job = world.new_name()
     eve = new_agent("eve")
     eve.call("claim_job", job_id=job)
@@ -76,12 +74,12 @@ def test_of_five_agents_one_wins(world: World, new_agent: NewAgent) -> None:
     job = world.new_name()
     agents = [world.ann, world.bob, *(new_agent(f"agent-{number}") for number in range(3))]
     for agent in agents:
-        assert agent.client  # it is there
+        assert agent.client  # it has started
     claims = [agent.start("claim_job", job_id=job) for agent in agents]
-    answers = [claim.result(20) for claim in claims]
-    assert sorted(answer.status for answer in answers) == ["claimed", *["held"] * 4]
-    (winner,) = [agent.name for agent, answer in zip(agents, answers, strict=True) if answer.status == "claimed"]
-    assert {answer.document["owner"] for answer in answers} == {winner}
+    replies = [claim.result(20) for claim in claims]
+    assert sorted(reply.status for reply in replies) == ["claimed", *["held"] * 4]
+    (winner,) = [agent.name for agent, reply in zip(agents, replies, strict=True) if reply.status == "claimed"]
+    assert {reply.document["owner"] for reply in replies} == {winner}
     assert [event.type for event in world.store.events(job_id=job)] == ["claimed"]
     for agent in agents[:2]:
         agent.call("release_job", job_id=job)
@@ -94,16 +92,16 @@ def process(tmp_path: Path) -> "subprocess.Popen[str]":
     return start([*SCRIPT, "mcp"], stdin=pipe, stdout=pipe, stderr=pipe, env=env, text=True)
 
 
-def test_nothing_is_said_to_one_who_says_nothing(process: "subprocess.Popen[str]") -> None:
+def test_a_client_that_sends_nothing_gets_nothing(process: "subprocess.Popen[str]") -> None:
     assert process.communicate(timeout=PATIENCE_SECONDS) == ("", "")
     assert process.returncode == 0
 
 
-def test_a_client_that_hangs_up_at_once_is_answered_and_leaves_no_claim(
+def test_a_client_that_hangs_up_at_once_gets_its_responses_and_leaves_no_claim(
     process: "subprocess.Popen[str]", tmp_path: Path
 ) -> None:
     calls = [("claim_job", {"job_id": "job"}), ("claim_next_job", {"wait": 600}), ("get_job", {"job_id": "job"})]
-    asked = [{**ASK, "id": name, "params": {"name": name, "arguments": given}} for name, given in calls]
+    asked = [{**ASK, "id": name, "params": {"name": name, "arguments": arguments}} for name, arguments in calls]
     out, err = process.communicate("".join(f"{json.dumps(one)}\n" for one in asked), timeout=PATIENCE_SECONDS)
     assert {json.loads(line)["id"] for line in out.splitlines()} == {"claim_job", "get_job"}
     assert (process.returncode, err) == (0, "octostore: released job\n")
@@ -111,7 +109,7 @@ def test_a_client_that_hangs_up_at_once_is_answered_and_leaves_no_claim(
         assert [event.type for event in store.events()] == ["claimed", "released"]
 
 
-def test_a_client_that_does_not_read_its_answers(process: "subprocess.Popen[str]") -> None:
+def test_a_client_that_does_not_read_causes_no_error(process: "subprocess.Popen[str]") -> None:
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None

@@ -1,4 +1,4 @@
-"""Lost, unreachable and not allowed are different answers; so is a set-up that cannot work."""
+"""Lost, unreachable and not allowed are different results; so is a configuration that cannot work."""
 
 import signal
 import subprocess
@@ -33,7 +33,7 @@ def env_for(server: ServerProcess, token: str) -> dict[str, str]:
     return {"OCTOSTORE_URL": server.url, "OCTOSTORE_TOKEN": token}
 
 
-def test_who_may_only_read_is_not_allowed_to_claim(server: ServerProcess, loop: Loop, tmp_path: Path) -> None:
+def test_an_agent_that_may_only_read_is_not_allowed_to_claim(server: ServerProcess, loop: Loop, tmp_path: Path) -> None:
     token = server.new_token("reader", "read")
     with Agent(loop, tmp_path, "reader", env=env_for(server, token), mode="legacy") as reader:
         assert reader.call("get_job_owner", job_id="job").document["status"] == "free"
@@ -44,7 +44,9 @@ def test_who_may_only_read_is_not_allowed_to_claim(server: ServerProcess, loop: 
     assert server.events("job") == []
 
 
-def test_a_server_that_is_gone(server: ServerProcess, loop: Loop, tmp_path: Path) -> None:
+def test_a_server_that_is_gone_is_unreachable_and_the_lease_is_lost(
+    server: ServerProcess, loop: Loop, tmp_path: Path
+) -> None:
     with Agent(loop, tmp_path, "ann", env=env_for(server, server.token)) as ann:
         assert ann.call("claim_job", job_id="job", ttl=2).status == "claimed"
         server.kill()
@@ -60,7 +62,7 @@ def test_a_server_that_is_gone(server: ServerProcess, loop: Loop, tmp_path: Path
     assert server.token not in "".join(ann.said) + ann.stderr
 
 
-def test_a_server_that_does_not_answer_keeps_nobody_from_leaving(
+def test_an_agent_can_leave_while_the_server_does_not_respond(
     server: ServerProcess, loop: Loop, tmp_path: Path
 ) -> None:
     with Agent(loop, tmp_path, "ann", env=env_for(server, server.token)) as ann:
@@ -73,7 +75,7 @@ def test_a_server_that_does_not_answer_keeps_nobody_from_leaving(
 
 def test_a_store_that_can_be_reached_later(loop: Loop, tmp_path: Path) -> None:
     path = tmp_path / "jobs.db"
-    path.write_text("this is no database, and longer than the header of one: " + "x" * 4_096)
+    path.write_text("this is not a database, and longer than the header of one: " + "x" * 4_096)
     with Agent(loop, tmp_path, "ann", "--url", f"sqlite:///{path}", env={}) as ann:
         asked = ann.call("claim_job", job_id="job")
         assert (asked.is_error, asked.status, asked.document["reason"]) == (True, "unreachable", "not_a_database")
@@ -91,20 +93,20 @@ def test_a_store_in_which_nothing_ever_happened(loop: Loop, tmp_path: Path) -> N
         assert ann.call("get_job", job_id="job").document["status"] == "claimed"
 
 
-def test_on_postgresql_in_the_same_words(loop: Loop, tmp_path: Path) -> None:
+def test_postgresql_behaves_the_same(loop: Loop, tmp_path: Path) -> None:
     with Agent(loop, tmp_path, "ann", env={"OCTOSTORE_URL": new_schema()}) as ann:
         assert ann.call("claim_job", job_id="job").status == "claimed"
         assert ann.call("claim_job", job_id="job").document["held_here"] is True
         assert ann.call("release_job", job_id="job", outcome="done").document["status"] == "done"
 
 
-def test_a_url_that_makes_no_sense_is_told_at_once() -> None:
+def test_an_invalid_url_is_reported_at_once() -> None:
     done = run_cli("mcp", "--url", "ftp://example.org")
     assert (done.code, done.out) == (64, "")
     assert "octostore: url" in done.err
 
 
-def test_it_needs_neither_the_sdk_nor_what_that_brings(tmp_path: Path) -> None:
+def test_it_needs_neither_the_sdk_nor_its_dependencies(tmp_path: Path) -> None:
     command = [sys.executable, "-c", WITHOUT_SDK, "mcp", "--url", f"sqlite:///{tmp_path}/jobs.db"]
     ping = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
     done = subprocess.run(command, input=ping, capture_output=True, check=False)

@@ -1,4 +1,4 @@
-"""`/mcp` answers as the official SDK's streamable HTTP server does: the same status, and the same code of JSON-RPC."""
+"""`/mcp` responds like the official SDK's streamable HTTP server: the same status and the same JSON-RPC code."""
 
 import json
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.xdist_group("mcp over http")
 
 
 class Post(NamedTuple):
-    """A version, a method and a name of None is a header that is not there."""
+    """A header is left out if its field is None."""
 
     body: Any
     version: str | None = VERSION
@@ -36,8 +36,8 @@ class Post(NamedTuple):
 
     @property
     def fields(self) -> dict[str, str]:
-        said = {"MCP-Protocol-Version": self.version, "Mcp-Method": self.method, "Mcp-Name": self.name}
-        sent = {name: value for name, value in said.items() if value is not None}
+        headers = {"MCP-Protocol-Version": self.version, "Mcp-Method": self.method, "Mcp-Name": self.name}
+        sent = {name: value for name, value in headers.items() if value is not None}
         return {"Content-Type": "application/json", "Accept": "application/json, text/event-stream", **sent}
 
 
@@ -86,13 +86,13 @@ POSTS = [
 ]
 
 
-class Told(NamedTuple):
+class Response(NamedTuple):
     status: int
     request_id: Any
     code: int | None
 
     @classmethod
-    def of(cls, status: int, content: bytes) -> "Told":
+    def of(cls, status: int, content: bytes) -> "Response":
         document = json.loads(content) if content else {}
         return cls(int(status), document.get("id"), document.get("error", {}).get("code"))
 
@@ -104,32 +104,32 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
         process.check_has_not_failed()
 
 
-async def theirs(posts: list[Post]) -> list[Told]:
+async def theirs(posts: list[Post]) -> list[Response]:
     import httpx2  # noqa: PLC0415  # these take long to import
     from mcp import MCPError, types  # noqa: PLC0415
     from mcp.server import Server  # noqa: PLC0415
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager  # noqa: PLC0415
 
-    async def listed(_context: object, _params: object) -> types.ListToolsResult:
+    async def list_tools(_context: object, _params: object) -> types.ListToolsResult:
         return types.ListToolsResult.model_validate({"tools": [*map(described, TOOLS)]})
 
-    async def called(_context: object, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def call_tool(_context: object, params: types.CallToolRequestParams) -> types.CallToolResult:
         if params.name not in {tool.name for tool in TOOLS}:
             raise MCPError(code=types.INVALID_PARAMS, message="there is no such tool")
         return types.CallToolResult(content=[])
 
-    server: Server[Any] = Server("octostore", on_list_tools=listed, on_call_tool=called)
+    server: Server[Any] = Server("octostore", on_list_tools=list_tools, on_call_tool=call_tool)
     manager = StreamableHTTPSessionManager(server, stateless=True, json_response=True)
-    told = []
+    responses = []
     transport = httpx2.ASGITransport(app=manager.handle_request)
     async with manager.run(), httpx2.AsyncClient(transport=transport) as client:
         for post in posts:
-            answer = await client.post("http://localhost/mcp", content=post.content, headers=post.fields)
-            told.append(Told.of(answer.status_code, answer.content))
-    return told
+            response = await client.post("http://localhost/mcp", content=post.content, headers=post.fields)
+            responses.append(Response.of(response.status_code, response.content))
+    return responses
 
 
-def test_both_say_the_same(loop: Loop, server: ServerProcess) -> None:
+def test_both_servers_respond_the_same(loop: Loop, server: ServerProcess) -> None:
     for post, their in zip(POSTS, loop.run(theirs(POSTS)), strict=True):
-        answer = server.request("POST", "/mcp", raw=post.content, headers=post.fields)
-        assert Told.of(answer.status, answer.body) == their, post
+        response = server.request("POST", "/mcp", raw=post.content, headers=post.fields)
+        assert Response.of(response.status, response.body) == their, post

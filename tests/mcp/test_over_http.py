@@ -1,4 +1,4 @@
-"""MCP over HTTP: two servers on one store, between which an agent's calls alternate; neither keeps anything."""
+"""MCP over HTTP: an agent's calls alternate between two servers on one store, and neither keeps state."""
 
 import json
 import re
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.xdist_group("mcp over http")
 
 
 class Agent:
-    """One that does not know which of the servers it talks to."""
+    """An agent that does not know which of the servers it talks to."""
 
     def __init__(self, agents: list[HttpAgent]) -> None:
         self._agents = agents
@@ -42,14 +42,14 @@ class Agent:
         return next(self._turns).call(tool, **arguments)
 
     def do(self, tool: str, **arguments: Any) -> Any:
-        answer = self.call(tool, **arguments)
-        assert not answer.is_error, answer
-        return answer.document
+        reply = self.call(tool, **arguments)
+        assert not reply.is_error, reply
+        return reply.document
 
     def refused(self, tool: str, **arguments: Any) -> Any:
-        answer = self.call(tool, **arguments)
-        assert answer.is_error, answer
-        return answer.document
+        reply = self.call(tool, **arguments)
+        assert reply.is_error, reply
+        return reply.document
 
     @property
     def tools(self) -> list[str]:
@@ -123,8 +123,8 @@ def test_every_call_with_the_handle_renews_the_claim_and_says_when_it_ends(world
         ("my_claims", {"handles": [handle]}),
     ]
     for tool, arguments in calls:
-        told = world.ann.do(tool, **arguments)
-        renewed = moment((told["claims"][0] if "claims" in told else told)["expires_at"])
+        reply = world.ann.do(tool, **arguments)
+        renewed = moment((reply["claims"][0] if "claims" in reply else reply)["expires_at"])
         assert renewed > ends_at, tool
         assert moment(world.job(job)["claim"]["expires_at"]) == renewed
         ends_at = renewed
@@ -142,7 +142,7 @@ def test_a_handle_is_of_no_use_with_another_token(world: World) -> None:
         ("my_claims", {"handles": [handle]}),
     ]
     alive = [world.bob.refused(tool, **arguments) for tool, arguments in calls]
-    assert {told["code"] for told in alive} == {"not_allowed"}
+    assert {refusal["code"] for refusal in alive} == {"not_allowed"}
     assert world.job(job) == before
     world.ann.do("release_job", handle=handle)
     assert [world.bob.refused(tool, **arguments) for tool, arguments in calls] == alive  # nobody learns that it ended
@@ -153,24 +153,24 @@ def test_a_handle_is_of_no_use_with_another_token(world: World) -> None:
         assert world.ann.refused("report_progress", handle=nonsense)["code"] in {"invalid_input", "not_allowed"}
 
 
-def test_one_handle_that_is_wrong_among_many_changes_nothing(world: World) -> None:
+def test_one_wrong_handle_among_many_changes_nothing(world: World) -> None:
     jobs = [world.new_name() for _ in range(3)]
     handles = [world.ann.do("claim_job", job_id=job)["handle"] for job in jobs]
     before = [world.job(job) for job in jobs]
     strange = world.bob.do("claim_job", job_id=world.new_name())["handle"]
     assert world.ann.refused("my_claims", handles=[*handles, strange])["code"] == "not_allowed"
-    told = world.ann.refused("my_claims", handles=[*handles, "cut~off"])
-    assert told["error"].startswith("handle 'cut~off' is not a handle")
+    refusal = world.ann.refused("my_claims", handles=[*handles, "cut~off"])
+    assert refusal["error"].startswith("handle 'cut~off' is not a handle")
     assert [world.job(job) for job in jobs] == before
     assert {claim["status"] for claim in world.ann.do("my_claims", handles=handles)["claims"]} == {"claimed"}
 
 
-def test_a_handle_of_a_claim_is_none_of_a_session(world: World) -> None:
+def test_a_handle_of_a_claim_is_not_one_of_a_session(world: World) -> None:
     handle = world.ann.do("claim_job", job_id=world.new_name())["handle"]
     assert world.ann.refused("close_session", handle=handle)["code"] == "not_allowed"
 
 
-def test_a_claim_that_has_expired_is_lost_and_the_successor_goes_on(world: World) -> None:
+def test_a_claim_that_has_expired_is_lost_and_the_successor_continues(world: World) -> None:
     job = world.new_name()
     handle = world.ann.do("claim_job", job_id=job, ttl=1)["handle"]
     world.ann.do("checkpoint", handle=handle, data={"step": 3})
@@ -179,8 +179,8 @@ def test_a_claim_that_has_expired_is_lost_and_the_successor_goes_on(world: World
     for tool, more in (("report_progress", {}), ("checkpoint", {"data": 4}), ("release_job", {"outcome": "done"})):
         lost = world.ann.refused(tool, handle=handle, **more)
         assert (lost["code"], lost["ended"]["how"], lost["holder"]["owner"]) == ("lease_lost", "expired", "bob")
-    (told,) = world.ann.do("my_claims", handles=[handle])["claims"]
-    assert (told["status"], told["holder"]["owner"]) == ("lost", "bob")
+    (claim,) = world.ann.do("my_claims", handles=[handle])["claims"]
+    assert (claim["status"], claim["holder"]["owner"]) == ("lost", "bob")
     assert world.bob.do("report_progress", handle=taken["handle"])["job_id"] == job
 
 
@@ -213,7 +213,7 @@ def test_no_lease_leaves_the_server(world: World) -> None:
         assert "lease" not in server.log
 
 
-def test_the_answer_to_a_claim_can_be_asked_for_again(world: World) -> None:
+def test_a_claim_that_is_repeated_gets_the_same_handle(world: World) -> None:
     job = world.new_name()
     first, second = [world.ann.do("claim_job", job_id=job, request_id=f"once-{job}") for _ in range(2)]
     assert first["handle"] == second["handle"]
@@ -255,12 +255,12 @@ def test_the_list_is_short(world: World, scopes: tuple[str, ...]) -> None:
     assert len(listed.body) <= LIST_CHARACTERS_MAX
 
 
-def test_tools_of_others_cannot_be_called(world: World) -> None:
+def test_tools_outside_the_scopes_of_a_token_cannot_be_called(world: World) -> None:
     job = world.new_name()
     token = world.servers[0].new_token("reader", "read")
     for tool in ("claim_job", "cancel_job"):
-        answer = world.servers[0].post("/mcp", calling(tool, job_id=job), token=token)
-        assert answer.json["error"]["code"] == -32602
+        response = world.servers[0].post("/mcp", calling(tool, job_id=job), token=token)
+        assert response.json["error"]["code"] == -32602
     assert world.job(job)["status"] == "free"
 
 
@@ -299,7 +299,7 @@ def test_a_session_keeps_its_claims_alive_and_is_handed_over_with_them(world: Wo
     assert opened["ttl"] == 600
     claimed = world.ann.do("claim_job", job_id=job, session_id=session)
     renewed = world.ann.do("report_progress", handle=claimed["handle"])
-    assert moment(renewed["expires_at"]) > moment(claimed["expires_at"])  # which is the session's
+    assert moment(renewed["expires_at"]) > moment(claimed["expires_at"])  # which is when the session expires
     world.ann.do("save_session", handle=opened["handle"], context={"step": 3}, phase="executing")
     assert world.bob.refused("hand_over_session", handle=opened["handle"], to_agent="bob")["code"] == "not_allowed"
     assert world.ann.do("hand_over_session", handle=opened["handle"], to_agent="night")["jobs"] == [job]
@@ -325,10 +325,10 @@ def test_a_session_has_one_task_at_a_time(world: World) -> None:
     claimed = world.ann.do("claim_task", **in_session, request_id="r")
     assert (claimed["job_id"], claimed["session_id"], claimed["owner"]) == (first, session, "day")
     assert world.ann.do("claim_task", **in_session, request_id="r")["handle"] == claimed["handle"]
-    at_hand = world.ann.do("claim_task", **in_session, wait=60)
-    assert (at_hand["status"], at_hand["job_id"], at_hand["handle"]) == ("held", first, claimed["handle"])
-    assert moment(at_hand["expires_at"]) > moment(opened["expires_at"])
-    assert "release_task" in at_hand["next"]
+    current = world.ann.do("claim_task", **in_session, wait=60)
+    assert (current["status"], current["job_id"], current["handle"]) == ("held", first, claimed["handle"])
+    assert moment(current["expires_at"]) > moment(opened["expires_at"])
+    assert "release_task" in current["next"]
     world.ann.do("report_progress", handle=claimed["handle"], note="reading")
     world.ann.do("checkpoint", handle=claimed["handle"], data={"step": 3})
     ending = {"handle": claimed["handle"], "result": {"pr": 77}}
@@ -340,10 +340,10 @@ def test_a_session_has_one_task_at_a_time(world: World) -> None:
     assert world.ann.refused("claim_task", **in_session)["code"] == "lease_lost"
     taken = world.ann.do("open_session", session_id=session, owner="night")
     in_session["handle"] = taken["handle"]
-    at_hand = world.ann.do("claim_task", **in_session)
-    assert (at_hand["job_id"], at_hand["owner"]) == (second, "night")
-    assert at_hand["handle"] == taken["handles"][second]
-    failed = world.ann.do("release_task", handle=at_hand["handle"], outcome="failed", error="the tests fail")
+    current = world.ann.do("claim_task", **in_session)
+    assert (current["job_id"], current["owner"]) == (second, "night")
+    assert current["handle"] == taken["handles"][second]
+    failed = world.ann.do("release_task", handle=current["handle"], outcome="failed", error="the tests fail")
     assert (failed["status"], world.job(second)["error"]) == ("queued", "the tests fail")
     empty = world.ann.do("claim_task", **in_session)
     assert (empty["status"], empty["all_done"]) == ("empty", False)
@@ -351,7 +351,7 @@ def test_a_session_has_one_task_at_a_time(world: World) -> None:
     assert world.ann.refused("claim_task", **in_session)["code"] == "lease_lost"
 
 
-def test_a_lost_session_goes_on_with_its_task(world: World) -> None:
+def test_a_lost_session_resumes_its_task(world: World) -> None:
     session, queue = world.new_name("session"), world.new_name("queue")
     task = world.ann.do("enqueue_job", kind="review", queue=queue)["job_id"]
     lost = world.ann.do("open_session", session_id=session, ttl=1, owner="day")
@@ -367,7 +367,7 @@ def test_a_lost_session_goes_on_with_its_task(world: World) -> None:
     world.ann.do("close_session", handle=taken["handle"])
 
 
-def test_a_session_that_was_opened_again_is_lost_to_the_first(world: World) -> None:
+def test_a_session_that_was_opened_again_is_lost_for_its_first_owner(world: World) -> None:
     session = world.new_name("session")
     first = world.ann.do("open_session", session_id=session)
     assert world.ann.refused("open_session", session_id=session)["code"] == "held"
@@ -390,9 +390,9 @@ def test_the_section_of_the_page(world: World) -> None:
     check_printed(prints.text, f"{ran.stdout}\n")
     agents, handle = {"agent-1": world.ann, "agent-2": world.bob}, ""
     for name, tool, arguments, printed in re.findall(r"^(\S+)> (\w+) (.*)\n(.*\n)", console.text, re.MULTILINE):
-        answer = agents[name].call(tool, **json.loads(arguments.replace("HANDLE", handle)))
-        check_printed(printed, f"{answer.text}\n")
-        handle = answer.document.get("handle", handle)
+        reply = agents[name].call(tool, **json.loads(arguments.replace("HANDLE", handle)))
+        check_printed(printed, f"{reply.text}\n")
+        handle = reply.document.get("handle", handle)
 
 
 # Waiting
@@ -403,7 +403,7 @@ def waiting(server: ServerProcess) -> int:
     return int(float(next(line for line in lines if line.startswith("octostore_waiting_claims ")).split()[1]))
 
 
-def test_a_release_at_one_server_wakes_who_waits_at_the_other(world: World) -> None:
+def test_a_release_on_one_server_wakes_a_claim_that_waits_on_the_other(world: World) -> None:
     job = world.new_name()
     token = world.servers[0].new_token("waiter")
     handle = world.ann.do("claim_job", job_id=job)["handle"]
@@ -411,11 +411,11 @@ def test_a_release_at_one_server_wakes_who_waits_at_the_other(world: World) -> N
         connection.request("POST", "/mcp", calling("claim_job", job_id=job, wait=60), token=token)
         until(lambda: waiting(world.servers[1]) == 1)
         world.ann.do("release_job", handle=handle)
-        answer = json.loads(connection.response().json["result"]["content"][0]["text"])
-    assert (answer["status"], answer["owner"]) == ("claimed", "waiter")
+        reply = json.loads(connection.response().json["result"]["content"][0]["text"])
+    assert (reply["status"], reply["owner"]) == ("claimed", "waiter")
 
 
-def test_who_goes_while_waiting_gets_nothing(world: World) -> None:
+def test_a_client_that_disconnects_while_waiting_gets_nothing(world: World) -> None:
     job, server = world.new_name(), world.servers[0]
     token = server.new_token("waiter")
     handle = world.ann.do("claim_job", job_id=job)["handle"]
@@ -424,7 +424,7 @@ def test_who_goes_while_waiting_gets_nothing(world: World) -> None:
         until(lambda: waiting(server) == 1)
     until(lambda: waiting(server) == 0)
     world.ann.do("release_job", handle=handle)
-    # A try that was under way when the client went may still succeed. It is undone then, long before it would expire.
+    # A claim that was under way when the client left may still succeed. It is then undone, long before it would expire.
     assert world.bob.do("claim_job", job_id=job, wait=30)["status"] == "claimed"
     assert world.bob.do("claim_job", job_id=job)["owner"] == "bob"
 
@@ -443,7 +443,7 @@ def test_a_token_that_is_revoked_while_its_claim_waits_gets_nothing(world: World
     assert world.job(job)["status"] == "free"
 
 
-def test_a_wait_is_as_long_as_everywhere_over_http(world: World) -> None:
+def test_a_wait_has_the_limit_of_all_http_calls(world: World) -> None:
     for wait in (-1, 61):
         refusal = world.ann.refused("claim_job", job_id=world.new_name(), wait=wait)
         assert (refusal["code"], refusal["field"]) == ("invalid_input", "wait")

@@ -18,7 +18,7 @@ WAIT_SECONDS = 2.5 * TTL_SECONDS
 
 
 class Heard:
-    """What a server says while a call is under way."""
+    """What a server reports during a call."""
 
     def __init__(self) -> None:
         self.said: list[tuple[float, float | None, str | None]] = []
@@ -33,7 +33,7 @@ def types_of(world: World, job: str) -> list[str]:
     return [event.type for event in world.store.events(job_id=job)]
 
 
-def test_a_name_that_nobody_has_used_is_told_from_a_free_job(world: World) -> None:
+def test_a_name_that_nobody_has_used_differs_from_a_free_job(world: World) -> None:
     name = f"acme/{world.new_name()}#12"
     world.store.enqueue("build", job_id=name)
     asked = world.ann.call("get_job_owner", job_id=name[:-1])
@@ -44,7 +44,7 @@ def test_a_name_that_nobody_has_used_is_told_from_a_free_job(world: World) -> No
     assert known.document == {"job_id": name, "status": "queued", "held_here": False}
 
 
-def test_one_owner_and_the_other_is_told_who(world: World) -> None:
+def test_a_job_has_one_owner_and_the_other_agent_sees_who(world: World) -> None:
     job = world.new_name()
     mine = world.ann.call("claim_job", job_id=job, metadata={"branch": "fix"})
     assert (mine.is_error, mine.status, mine.document["attempt"]) == (False, "claimed", 1)
@@ -75,7 +75,7 @@ def test_one_owner_and_the_other_is_told_who(world: World) -> None:
     assert types_of(world, job) == ["claimed", "done", "claimed", "released"]
 
 
-def test_a_second_claim_through_the_same_server_is_no_second_owner(world: World) -> None:
+def test_a_second_claim_through_the_same_server_does_not_make_a_second_owner(world: World) -> None:
     job = world.new_name()
     world.ann.call("claim_job", job_id=job)
     again = world.ann.call("claim_job", job_id=job)
@@ -88,7 +88,7 @@ def test_a_second_claim_through_the_same_server_is_no_second_owner(world: World)
     assert world.ann.call("my_claims").document == {"claims": []}
 
 
-def test_what_one_does_not_hold_one_cannot_write_to(world: World) -> None:
+def test_an_agent_cannot_write_to_what_it_does_not_hold(world: World) -> None:
     job = world.new_name()
     world.ann.call("claim_job", job_id=job)
     writes: dict[str, dict[str, Any]] = {
@@ -105,7 +105,7 @@ def test_what_one_does_not_hold_one_cannot_write_to(world: World) -> None:
     assert types_of(world, job) == ["claimed", "released"]
 
 
-def test_a_release_can_be_repeated_and_a_late_write_is_told_why(world: World) -> None:
+def test_a_release_can_be_repeated_and_a_late_write_learns_why(world: World) -> None:
     job = world.new_name()
     world.ann.call("claim_job", job_id=job)
     first = world.ann.call("release_job", job_id=job, outcome="failed", error="tests are red")
@@ -136,20 +136,20 @@ def test_an_agent_that_hangs_is_stuck_although_its_server_lives(world: World) ->
     assert types_of(world, job)[:2] == ["claimed", "stuck"]
 
 
-def test_an_agent_that_is_to_stop_is_told_with_its_next_answer(world: World) -> None:
+def test_a_stop_request_arrives_with_the_next_reply(world: World) -> None:
     job, other = world.new_name(), world.new_name()
     world.ann.call("claim_job", job_id=job, ttl=6)
     world.store.request_stop(job, reason="the branch is gone")
     more: list[str] = []
 
-    def is_told() -> bool:
+    def has_arrived() -> bool:
         more.extend(world.ann.call("get_job", job_id=other).more)
         return bool(more)
 
-    until(is_told)
-    (told,) = more
-    assert told.startswith(f"stop_requested: an operator wants you to stop working on '{job}'.")
-    assert "'the branch is gone'" in told
+    until(has_arrived)
+    (notice,) = more
+    assert notice.startswith(f"stop_requested: an operator wants you to stop working on '{job}'.")
+    assert "'the branch is gone'" in notice
     assert world.ann.call("get_job", job_id=other).more == []
     mine = world.ann.call("my_claims")
     assert (mine.document["claims"][0]["status"], mine.document["claims"][0]["is_to_stop"]) == ("claimed", True)
@@ -157,15 +157,15 @@ def test_an_agent_that_is_to_stop_is_told_with_its_next_answer(world: World) -> 
     assert world.ann.call("release_job", job_id=job).document["status"] == "free"
 
 
-def test_who_loses_a_job_is_told_and_by_whom_it_is_held(world: World) -> None:
+def test_an_agent_that_loses_a_job_learns_it_and_who_holds_it(world: World) -> None:
     job, other = world.new_name(), world.new_name()
     world.ann.call("claim_job", job_id=job, ttl=TTL_SECONDS)
     world.store.force_release(job, reason="an operator said so")
     assert world.bob.call("claim_job", job_id=job).status == "claimed"
     until(lambda: f"the lease on {job} is lost" in world.ann.stderr)
 
-    (told,) = world.ann.call("get_job", job_id=other).more
-    assert told.startswith(f"lease_lost: you lost the lease on '{job}'")
+    (notice,) = world.ann.call("get_job", job_id=other).more
+    assert notice.startswith(f"lease_lost: you lost the lease on '{job}'")
     assert world.ann.call("get_job", job_id=other).more == []
     (mine,) = world.ann.call("my_claims").document["claims"]
     assert (mine["status"], mine["holder"]["owner"]) == ("lost", "bob")
@@ -185,7 +185,7 @@ def test_who_loses_a_job_is_told_and_by_whom_it_is_held(world: World) -> None:
     world.ann.call("release_job", job_id=job)
 
 
-def test_who_waits_blocks_nobody_says_so_and_gets_the_job(world: World) -> None:
+def test_a_waiting_claim_blocks_nobody_says_that_it_waits_and_gets_the_job(world: World) -> None:
     job = world.new_name()
     heard = Heard()
     world.ann.call("claim_job", job_id=job)
@@ -207,7 +207,7 @@ def test_a_wait_that_is_cancelled_leaves_no_claim(world: World) -> None:
     waiting = world.bob.start("claim_job", heard, job_id=job, wait=30)
     assert heard.something.wait(10)
     waiting.cancel()
-    assert world.bob.call("my_claims").document == {"claims": []}  # it was told before this
+    assert world.bob.call("my_claims").document == {"claims": []}  # the server has read the cancellation before this
     world.ann.call("release_job", job_id=job)
     mine = world.store.claim_job(job, "the test", wait=5)
     assert mine.status == "claimed"
@@ -241,7 +241,7 @@ def test_queues(world: World) -> None:
     )
     by_name = world.ann.call("claim_job", job_id=f"{job}-later")
     asked = world.ann.call("queue_status", queue=queue)
-    assert all("queue is paused" in answer.next for answer in (paused, by_name, asked))
+    assert all("queue is paused" in reply.next for reply in (paused, by_name, asked))
     world.store.set_queue(queue, paused=False)
     world.store.cancel(f"{job}-later")
     world.bob.call("release_job", job_id=job, outcome="deferred", retry_after=0, note="out of quota")
@@ -256,7 +256,7 @@ def test_queues(world: World) -> None:
     asked = world.eve.call("cancel_job", job_id=job, reason="not needed")
     assert (asked.document["status"], asked.document["claim"]["stop_requested"]["cancels"]) == ("claimed", True)
     assert world.bob.call("report_progress", job_id=job, note="on").more != [], (
-        "whoever has it is asked, and not robbed"
+        "its owner is asked to stop, and keeps the claim"
     )
     assert world.bob.call("release_job", job_id=job).document["status"] == "dead"
     assert world.eve.call("cancel_job", job_id=job).document["status"] == "dead"
@@ -268,8 +268,8 @@ def test_operators_stop_an_owner_and_take_a_job_away(world: World) -> None:
     world.ann.call("claim_job", job_id=job)
     asked = world.eve.call("stop_job", job_id=job, reason="not needed").document
     assert (asked["status"], asked["claim"]["stop_requested"]["reason"]) == ("claimed", "not needed")
-    (told,) = world.ann.call("report_progress", job_id=job, note="on").more
-    assert told.startswith("stop_requested: ")
+    (notice,) = world.ann.call("report_progress", job_id=job, note="on").more
+    assert notice.startswith("stop_requested: ")
     taken = world.eve.call("force_release_job", job_id=job, reason="it does not stop").document
     assert (taken["status"], taken["last_outcome"]) == ("free", "force_released")
     lost = world.ann.call("checkpoint", job_id=job, data=1)
@@ -290,14 +290,14 @@ def test_the_log_is_read_page_by_page(world: World) -> None:
     assert world.eve.call("recover_jobs").is_error is False
 
 
-def test_a_loss_that_a_write_finds_out_is_known_at_once(world: World) -> None:
+def test_a_loss_that_a_write_discovers_is_known_at_once(world: World) -> None:
     job = world.new_name()
     world.ann.call("claim_job", job_id=job, ttl=600)
     world.store.force_release(job)
     assert world.ann.call("checkpoint", job_id=job, data=1).status == "lease_lost"
     (mine,) = world.ann.call("my_claims").document["claims"]
     assert (mine["status"], mine.get("holder")) == ("lost", None)
-    again = world.ann.call("claim_job", job_id=job, owner=None, ttl=None)  # as models leave things out
+    again = world.ann.call("claim_job", job_id=job, owner=None, ttl=None)  # models send null for what they leave out
     assert (again.status, again.document["owner"], again.more) == ("claimed", "ann", [])
     assert world.ann.call("release_job", job_id=job).is_error is False
 
@@ -329,7 +329,7 @@ def test_bad_input_names_the_argument_and_changes_nothing(world: World) -> None:
     assert [event.seq for event in world.store.events()] == before
 
 
-def test_a_word_that_is_none_of_few_gets_the_list_of_them(world: World) -> None:
+def test_an_unknown_word_gets_the_list_of_allowed_ones(world: World) -> None:
     refused = world.ann.call("release_job", job_id="job", outcome="finished")
     assert refused.document["field"] == "outcome"
     assert "it must be one of released, done, failed, deferred" in refused.document["error"]
@@ -355,17 +355,17 @@ def test_events_are_short_and_chosen_by_type(world: World) -> None:
     assert rest["after"] == full.document["after"]
 
 
-def test_whole_numbers_may_be_written_as_others(world: World) -> None:
+def test_whole_numbers_may_be_written_as_decimals(world: World) -> None:
     assert world.ann.call("read_events", limit=1.0).is_error is False
 
 
 def leases_in(path: Path) -> list[str]:
-    """Those of all claims that are in a store's file now."""
+    """The lease ids of all live claims in a store's file."""
     with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as file:
         return [lease for (lease,) in file.execute("SELECT lease_id FROM jobs WHERE lease_id IS NOT NULL")]
 
 
-def test_no_secret_is_ever_said(world: World) -> None:
+def test_no_secret_is_ever_shown(world: World) -> None:
     job = world.new_name()
     world.ann.call("claim_job", job_id=job)
     leases = leases_in(world.file)
@@ -383,7 +383,7 @@ def test_no_secret_is_ever_said(world: World) -> None:
         assert not re.search(r'lease_id\\*":', everything)
 
 
-def test_calls_at_the_same_time(world: World) -> None:
+def test_calls_can_be_made_at_the_same_time(world: World) -> None:
     jobs = [world.new_name() for _ in range(20)]
     claims = [world.ann.start("claim_job", job_id=job) for job in jobs]
     assert {claim.result(10).status for claim in claims} == {"claimed"}

@@ -1,4 +1,4 @@
-"""Our own side of the protocol says what the official SDK's server would say to the same requests."""
+"""Our server responds as the official SDK's server would to the same requests."""
 
 from typing import Any
 
@@ -72,15 +72,15 @@ class Sides:
         server = self._sdk_server()
         incoming, reading = anyio.create_memory_object_stream[Any](len(requests))
         writing, outgoing = anyio.create_memory_object_stream[Any](len(requests))
-        answers = []
+        responses = []
         async with incoming, reading, writing, outgoing, anyio.create_task_group() as group:
             group.start_soon(server.run, reading, writing, server.create_initialization_options())
             for number, (method, params) in enumerate(requests):
                 message = types.JSONRPCRequest(jsonrpc="2.0", id=number, method=method, params=params)
                 await incoming.send(SessionMessage(message))
-                answers.append((await outgoing.receive()).message.model_dump(by_alias=True, exclude_none=True))
+                responses.append((await outgoing.receive()).message.model_dump(by_alias=True, exclude_none=True))
             group.cancel_scope.cancel()
-        return [answer.get("result") or _error(answer) for answer in answers]
+        return [response.get("result") or _error(response) for response in responses]
 
     def _sdk_server(self) -> Any:
         from mcp import MCPError, types  # noqa: PLC0415
@@ -88,10 +88,10 @@ class Sides:
 
         from octostore._version import __version__  # noqa: PLC0415
 
-        async def listed(_context: object, _params: object) -> types.ListToolsResult:
+        async def list_tools(_context: object, _params: object) -> types.ListToolsResult:
             return types.ListToolsResult.model_validate({"tools": [*map(described, [*TOOLS, *OPERATOR_TOOLS])]})
 
-        async def called(_context: object, params: types.CallToolRequestParams) -> types.CallToolResult:
+        async def call_tool(_context: object, params: types.CallToolRequestParams) -> types.CallToolResult:
             result = await self.ours(("tools/call", {"name": params.name, "arguments": params.arguments or {}}))
             if "code" in result:
                 raise MCPError(code=result["code"], message="")
@@ -102,13 +102,13 @@ class Sides:
             title="OctoStore",
             version=__version__,
             instructions=INSTRUCTIONS,
-            on_list_tools=listed,
-            on_call_tool=called,
+            on_list_tools=list_tools,
+            on_call_tool=call_tool,
         )
 
 
-def _error(answer: dict[str, Any]) -> dict[str, Any]:
-    error = answer.get("error")
+def _error(response: dict[str, Any]) -> dict[str, Any]:
+    error = response.get("error")
     if error is None:
         return {}
     return {name: error[name] for name in ("code", "data") if name == "code" or error["code"] == UNSUPPORTED_VERSION}

@@ -1,4 +1,4 @@
-"""Sessions: notes that outlive an agent, claims that end together, and a hand-over from one agent to another."""
+"""Sessions: context that outlives an agent, claims that end together, and a hand-over from one agent to another."""
 
 import signal
 
@@ -41,8 +41,8 @@ def test_a_session_is_handed_over_with_its_jobs(world: World) -> None:
     world.ann.call("claim_job", job_id=job, session_id=session)
     world.ann.call("checkpoint", job_id=job, data={"step": 3})
     world.ann.call("save_session", session_id=session, context={"turn": 7})
-    given = world.ann.call("hand_over_session", session_id=session, to_agent="bob", note="mind the names")
-    assert (given.document["agent"], given.document["jobs"]) == ("bob", [job])
+    handed_over = world.ann.call("hand_over_session", session_id=session, to_agent="bob", note="mind the names")
+    assert (handed_over.document["agent"], handed_over.document["jobs"]) == ("bob", [job])
     assert world.ann.call("my_claims").document == {"claims": []}
     assert world.ann.call("report_progress", job_id=job, note="still me").status == "lease_lost"
     assert world.eve.call("open_session", session_id=session).status == "held", "it is bob's"
@@ -71,9 +71,9 @@ def test_a_session_has_one_task_at_a_time(world: World) -> None:
     assert "release_task" in claimed.next
     assert world.bob.call("claim_task", **in_session).status == "not_held"
 
-    at_hand = world.ann.call("claim_task", **in_session, wait=60)
-    assert (at_hand.is_error, at_hand.status, at_hand.document["job_id"]) == (False, "held", first)
-    assert "call release_task before you claim another" in at_hand.next
+    current = world.ann.call("claim_task", **in_session, wait=60)
+    assert (current.is_error, current.status, current.document["job_id"]) == (False, "held", first)
+    assert "call release_task before you claim another" in current.next
     assert world.store.get_job(second).status == "queued"
 
     assert world.ann.call("report_progress", job_id=first, note="reading").is_error is False
@@ -103,8 +103,8 @@ def test_a_task_is_handed_over_with_its_session(world: World) -> None:
 
     (at_work,) = world.bob.call("open_session", session_id=session).document["in_flight"]
     assert (at_work["job_id"], at_work["is_ours"], at_work["checkpoint"]) == (task, True, {"step": 3})
-    at_hand = world.bob.call("claim_task", **in_session)
-    assert (at_hand.status, at_hand.document["job_id"], at_hand.document["owner"]) == ("held", task, "bob")
+    current = world.bob.call("claim_task", **in_session)
+    assert (current.status, current.document["job_id"], current.document["owner"]) == ("held", task, "bob")
     assert world.bob.call("release_task", job_id=task).document["status"] == "done"
     world.bob.call("close_session", session_id=session)
 
@@ -119,18 +119,18 @@ def test_tasks_of_a_queue_are_claimed_in_a_session(world: World) -> None:
     world.ann.call("close_session", session_id=session)
 
 
-def test_who_loses_a_session_is_told(world: World) -> None:
+def test_an_agent_that_loses_a_session_learns_it(world: World) -> None:
     session, job = world.new_name("session"), world.new_name()
     world.ann.call("open_session", session_id=session, ttl=1.2)
     world.ann.call("claim_job", job_id=job, session_id=session)
     world.store.hand_over(session, "bob")
     more: list[str] = []
 
-    def is_told() -> bool:
+    def has_arrived() -> bool:
         more.extend(world.ann.call("get_job", job_id="other").more)
         return any(f"session '{session}'" in text for text in more)
 
-    until(is_told)
+    until(has_arrived)
     assert all(text.startswith("lease_lost: ") for text in more)
     assert world.ann.call("save_session", session_id=session, context=1).status == "lease_lost"
     assert world.ann.call("close_session", session_id=session).status == "lease_lost"

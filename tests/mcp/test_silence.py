@@ -1,4 +1,4 @@
-"""An agent that hangs while its MCP server lives: after `--max-silence`, its jobs are for others."""
+"""An agent that hangs while its MCP server lives: after `--max-silence`, others can claim its jobs."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from tests.support.processes import PATIENCE_SECONDS, until
 from tests.support.starting import PROGRAM, start
 
 SILENCE_SECONDS = 4
-"""Longer than this test may be held up between two calls."""
+"""Longer than this test may pause between two calls."""
 TIMES = st.integers(0, 10**6)
 
 
@@ -27,11 +27,11 @@ def test_silence_is_counted_from_the_last_call(now: float, before: float, limit:
     assert left is not None
     assert (left == 0) == (before >= limit)
     assert left <= limit
-    assert silence_left(now, now - before, limit, is_calling=True) == limit, "a call that waits is no silence"
+    assert silence_left(now, now - before, limit, is_calling=True) == limit, "a call that waits is not silence"
     assert silence_left(now, now - before, None, is_calling=False) is None
 
 
-def test_just_before_and_just_then() -> None:
+def test_just_before_the_limit_and_at_it() -> None:
     assert silence_left(1_799, 0, 1_800, is_calling=False) == 1
     assert silence_left(1_800, 0, 1_800, is_calling=False) == 0
     assert silence_left(9_999, 0, 1_800, is_calling=False) == 0
@@ -62,12 +62,12 @@ def test_a_silent_agent_loses_its_jobs_and_is_told(world: World, new_agent: NewA
     assert len(late.more) == 3
     assert zoe.call("get_job", job_id=other).more == []
     world.ann.call("release_job", job_id=job)
-    assert zoe.call("claim_job", job_id=job).status == "claimed", "it may begin anew"
+    assert zoe.call("claim_job", job_id=job).status == "claimed", "it may start again"
     assert f"released {job}: the agent made no call for 4 seconds" in zoe.stderr
 
 
 @on_a_file
-def test_a_wait_is_no_silence_and_the_limit_can_be_turned_off(world: World, new_agent: NewAgent) -> None:
+def test_a_wait_is_not_silence_and_the_limit_can_be_turned_off(world: World, new_agent: NewAgent) -> None:
     job = world.new_name()
     world.ann.call("claim_job", job_id=job)
     agents = [new_agent("zoe", "--max-silence", "1"), new_agent("kim", "--max-silence", "never")]
@@ -81,8 +81,8 @@ def test_a_wait_is_no_silence_and_the_limit_can_be_turned_off(world: World, new_
     assert waiting.result(PATIENCE_SECONDS).status == "claimed"
 
 
-def test_an_answer_that_is_never_read_is_silence(tmp_path: Path) -> None:
-    """A client that hangs does not read either, and the call is not over before its answer is."""
+def test_a_response_that_is_never_read_is_silence(tmp_path: Path) -> None:
+    """A client that hangs does not read either, but the call would last until its response is read."""
     env = {**os.environ, "OCTOSTORE_HOME": str(tmp_path)}
     command = [*PROGRAM, "mcp", "--max-silence", "1s"]
     with start(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env) as process:
@@ -93,7 +93,7 @@ def test_an_answer_that_is_never_read_is_silence(tmp_path: Path) -> None:
         process.stdin.write(b"\n")
         process.stdin.flush()
         assert json.loads(process.stdout.readline())["result"]["isError"] is False
-        for number in range(1, 50):  # 0.6 MB of answers
+        for number in range(1, 50):  # 0.6 MB of responses
             process.stdin.write(json.dumps({"jsonrpc": "2.0", "id": number, "method": "tools/list"}).encode() + b"\n")
         process.stdin.flush()
         with octostore.connect(f"sqlite:///{tmp_path}/octostore.db") as store:
