@@ -1,4 +1,4 @@
-"""The command line on a file and on a server: what is said of one holds for the other."""
+"""The command line on a file and on a server: both must behave the same."""
 
 import os
 import sqlite3
@@ -26,12 +26,12 @@ from tests.support.server import ServerProcess
 from tests.support.world import ManualClock
 
 QUIET = {"expired", "session_expired"}
-"""What a server writes down by itself, whatever a test does."""
+"""Events that a server writes by itself, whatever a test does."""
 
 
 @pytest.fixture(autouse=True)
 def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Nothing of whoever runs the tests is read or changed. The folder is where everything is kept."""
+    """Isolate each test from the person who runs it: the home that it returns holds all files."""
     for name in [name for name in os.environ if name.startswith("OCTOSTORE_")]:
         monkeypatch.delenv(name)
     for name in ("NO_COLOR", "COLUMNS", "LINES"):
@@ -45,7 +45,7 @@ def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """One for all, with names of their own."""
+    """One server for all tests, each of which uses its own names."""
     with ServerProcess(tmp_path_factory.mktemp("server")) as process:
         yield process
         process.check_has_not_failed()
@@ -54,7 +54,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 
 class Cli:
-    """What the tests do with a store: by real processes, within this one, and past the command line."""
+    """What tests do with a store: run commands as processes, call them in this one, and use the library."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str], store: octostore.OctoStore, home: Path) -> None:
         self._capsys = capsys
@@ -63,7 +63,7 @@ class Cli:
         self.job = self.new_name("job")
 
     def new_name(self, what: str) -> str:
-        """That nobody else has: a server is shared. Too short for the beginning of a generated one."""
+        """A name that no other test uses (a server is shared), too short to look like a truncated generated name."""
         return f"{what}-{uuid4().hex[:7]}"
 
     def run(self, *arguments: str, stdin: str | None = None, **env: str) -> Done:
@@ -73,7 +73,7 @@ class Cli:
         return LiveCli(*arguments, **env)
 
     def call(self, *arguments: str) -> Done:
-        """The same without a process, for tests with many lines."""
+        """The same without a process, for tests with many command lines."""
         self._capsys.readouterr()
         code = main(arguments)
         return Done(code, *self._capsys.readouterr())
@@ -84,7 +84,7 @@ class Cli:
         return done.json
 
     def lease(self, job: str | None = None, **options: Any) -> str:
-        """Of a new claim."""
+        """Claim a job, and return its lease id."""
         reply = self.store.claim_job(job or self.job, **{"owner": "ann", **options})
         assert reply.lease_id is not None
         return reply.lease_id
@@ -95,7 +95,7 @@ class Cli:
 
 @pytest.fixture
 def empty_store() -> str:
-    """Where this user's store is, in which nothing has happened yet."""
+    """The path of this user's store, which is still empty."""
     make_data_folder()
     path = default_path()
     make_empty(Path(path))
@@ -125,9 +125,9 @@ def store_of_an_hour_ago(
     *,
     spoil: Callable[[sqlite3.Connection], object] | None = None,
 ) -> Iterator[None]:
-    """One that is nobody else's, and that nobody has looked at since: on a file, or on a server.
+    """A store of its own that nobody has opened for an hour: on a file, or on a server.
 
-    A real server would have written down every expiry within a second. `spoil` writes to the file past us.
+    A real server would have logged every expiry within a second. `spoil` changes the file directly.
     """
     path = clean / "octostore" / "octostore.db"
     path.parent.mkdir(mode=0o700)
@@ -146,7 +146,7 @@ def store_of_an_hour_ago(
 def _filled(
     fill: Callable[[octostore.OctoStore], object], spoil: Callable[[sqlite3.Connection], object] | None
 ) -> bytes:
-    """The file, which is the same for all tests that want it."""
+    """The bytes of the file, made once for all tests that use it."""
     clock = ManualClock(int(time.time() * 1_000) - 3_600_000)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "octostore.db")
@@ -156,5 +156,5 @@ def _filled(
             with closing(sqlite3.connect(path)) as database:
                 spoil(database)
                 database.commit()
-        assert list(path.parent.iterdir()) == [path], "all is in it, and nothing beside it"
+        assert list(path.parent.iterdir()) == [path], "everything is in one file"
         return path.read_bytes()

@@ -1,4 +1,4 @@
-"""Backups by the command line, and stores made of them; and what is said where there is no store."""
+"""Backups and restored stores, and what commands say if there is no store."""
 
 import os
 import re
@@ -43,7 +43,7 @@ def test_the_same_as_json(empty_store: str, tmp_path: Path) -> None:
     assert forward["seq"] > replaced["seq"] > 1_000_000_000
 
 
-def test_nothing_is_written_over(empty_store: str, tmp_path: Path) -> None:
+def test_nothing_is_overwritten(empty_store: str, tmp_path: Path) -> None:
     copy = tmp_path / "backup.db"
     assert run_cli("backup", str(copy)).code == 0
     before = copy.read_bytes(), Path(empty_store).read_bytes()
@@ -69,7 +69,7 @@ def test_a_refused_restore_says_what_to_do(empty_store: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("arguments", [[], ["f", "--forward"], ["--forward", "--replace"]])
-def test_a_restore_has_a_backup_or_only_goes_forward(arguments: list[str]) -> None:
+def test_a_restore_needs_either_a_backup_or_forward(arguments: list[str]) -> None:
     done = run_cli("restore", *arguments)
     assert done.code == 64
     assert "restore needs either FILE or --forward" in done.err
@@ -103,7 +103,7 @@ def test_a_backup_that_is_ended_leaves_nothing_behind(empty_store: str, tmp_path
 
 @pytest.mark.usefixtures("empty_store")
 def test_an_owner_learns_that_the_store_was_restored(tmp_path: Path) -> None:
-    """Also one that only knows what `run` has told it."""
+    """Even one that only knows what `run` passed on to it."""
     older = tmp_path / "older.db"
     assert run_cli("backup", str(older)).code == 0
     claim = run_cli("claim", "job", "--json").json
@@ -119,9 +119,9 @@ def test_an_owner_learns_that_the_store_was_restored(tmp_path: Path) -> None:
         assert run_cli(command, "job", **env).code == 0
 
 
-# Where there is no store
+# Without a store
 
-LOOKING = [
+NEED_A_STORE = [
     ["owner", "job"],
     ["list"],
     ["list", "--status", "dead"],
@@ -141,13 +141,13 @@ LOOKING = [
 ]
 
 
-@pytest.mark.parametrize("arguments", LOOKING, ids=" ".join)
-def test_looking_makes_no_store(clean: Path, cli_here: Cli, arguments: list[str]) -> None:
+@pytest.mark.parametrize("arguments", NEED_A_STORE, ids=" ".join)
+def test_a_command_that_needs_a_store_does_not_create_one(clean: Path, cli_here: Cli, arguments: list[str]) -> None:
     missing = clean / "typo.db"
     done = cli_here.call(*arguments, "--url", f"sqlite:///{missing}")
     assert done.code == 69
-    told = f"there is no store at {missing}; the first claim or enqueue creates it"
-    assert told in done.err + done.out
+    message = f"there is no store at {missing}; the first claim or enqueue creates it"
+    assert message in done.err + done.out
     assert not any(file.name.startswith("typo") for file in clean.iterdir())
 
 

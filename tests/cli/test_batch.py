@@ -1,4 +1,4 @@
-"""Many commands in one call, a line each."""
+"""Many commands in one call, one per line."""
 
 import json
 from typing import Any
@@ -14,7 +14,7 @@ def claim(job_id: str, **more: Any) -> dict[str, Any]:
     return {"command": "claim_job", "job_id": job_id, "owner": "ann", **more}
 
 
-def test_a_batch_from_its_lines(cli: Cli) -> None:
+def test_each_line_is_a_command(cli: Cli) -> None:
     other = cli.new_name("job")
     done = cli.run(
         "batch", "--json", stdin=lines(claim(cli.job), "", {"command": "enqueue", "kind": "k", "job_id": other})
@@ -35,7 +35,7 @@ def test_for_people(cli: Cli) -> None:
     assert rows == [["claim_job", other, "claimed"], ["claim_job", cli.job, "held"], ["open_session", "ok"]]
 
 
-def test_the_exit_code_is_that_of_the_first_that_failed(cli: Cli) -> None:
+def test_the_exit_code_is_that_of_the_first_failure(cli: Cli) -> None:
     stale = {"command": "heartbeat_job", "job_id": cli.job, "lease_id": "another"}
     cli.store.claim_job(cli.job, owner="bob")
     done = cli.run("batch", "--json", stdin=lines(claim(cli.new_name("job")), stale, claim(cli.job)))
@@ -44,7 +44,7 @@ def test_the_exit_code_is_that_of_the_first_that_failed(cli: Cli) -> None:
     assert done.json["answers"][1]["body"]["code"] == "lease_lost"
 
 
-def test_a_task_of_a_session_that_somebody_has(cli: Cli) -> None:
+def test_a_task_in_somebody_elses_session_is_held(cli: Cli) -> None:
     session = cli.new_name("session")
     opened = cli.run("batch", "--json", stdin=lines({"command": "open_session", "session_id": session, "agent": "ann"}))
     assert opened.json["answers"][0]["body"]["keepalive_interval_secs"] == 60, "as over HTTP"
@@ -55,8 +55,8 @@ def test_a_task_of_a_session_that_somebody_has(cli: Cli) -> None:
     assert (held["status"], held["body"]["status"], held["body"]["owner"]) == (200, "held", "ann")
 
 
-def test_a_line_that_is_no_command(cli: Cli) -> None:
-    for wrong, said in [
+def test_a_line_that_is_not_a_command_is_refused(cli: Cli) -> None:
+    for wrong, problem in [
         ("{", "line 2 is not valid JSON"),
         ("[1]", "line 2 is not a command"),
         ({"job_id": "x"}, "line 2 is not a command"),
@@ -65,7 +65,7 @@ def test_a_line_that_is_no_command(cli: Cli) -> None:
     ]:
         done = cli.run("batch", stdin=lines(claim(cli.job), wrong))
         assert done.code == 64, done
-        assert said in done.err
+        assert problem in done.err
     assert cli.run("batch", stdin="").code == 64
     assert cli.store.get_job(cli.job).status == "free"
 

@@ -1,4 +1,4 @@
-"""`octostore demo`, the real command: piped, as JSON, on a terminal, and ended in the middle."""
+"""`octostore demo`, the real command: piped, as JSON, on a terminal, and interrupted."""
 
 import fcntl
 import json
@@ -32,8 +32,8 @@ from tests.support.processes import PATIENCE_SECONDS, ROOT, free_port, until
 from tests.support.starting import PROGRAM
 
 pytestmark = pytest.mark.xdist_group("demo")
-"""All in one process, so that the three whole runs are made once."""
-# As a shell does: the command gets the terminal on its stdin as the one of its session, and Ctrl-C from it.
+"""All in one process, so that the three complete runs happen once."""
+# As a shell does: the terminal on stdin becomes the command's controlling terminal, which sends it Ctrl-C.
 ON_TERMINAL = """
 import fcntl, os, sys, termios
 os.setsid()
@@ -45,7 +45,7 @@ CTRL_C = b"\x03"
 
 
 class Place:
-    """Where a demo runs, and what it may leave nothing in."""
+    """Where a demo runs, and where it must leave nothing behind."""
 
     def __init__(self, folder: Path) -> None:
         self.temporary = folder / "temporary"
@@ -57,7 +57,7 @@ class Place:
         return LiveCli("demo", *options, **self.environment)
 
     def agents(self) -> list[int]:
-        """The living: each was started for a store in the folder."""
+        """The pids of living agents: each was started for a store in the folder."""
         found = []
         for process in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
@@ -88,8 +88,8 @@ class Screen:
         self.painted = ""
 
     def read(self, until_it_says: str | None = None) -> None:
-        """Until then, or until the end."""
-        with suppress(OSError):  # how a terminal says that nobody has it open any more
+        """Read until this text appears, or until the end."""
+        with suppress(OSError):  # nobody has the terminal open any more
             while until_it_says is None or until_it_says not in self.painted:
                 self.painted += os.read(self._ours, 65_536).decode()
 
@@ -131,7 +131,7 @@ class Runs(NamedTuple):
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    """All at the same time: a demo waits more than it works."""
+    """All at the same time: a demo mostly waits."""
     with ThreadPoolExecutor(3) as pool:
         plain = pool.submit(run_piped, Place(tmp_path_factory.mktemp("plain")))
         as_json = pool.submit(run_piped, Place(tmp_path_factory.mktemp("json")), "--json")
@@ -171,11 +171,11 @@ def test_the_story_in_lines(runs: Runs) -> None:
     (heir,) = re.findall(rf'(agent-\d)  took over, and continues from {winner}\'s checkpoint: {{"step": 3}}', output)
     assert heir in waiting
     assert f'{heir}  finished it, with the result {{"pr": 77}}' in output
-    told = re.findall(r'(agent-\d)  sees that it is done, with the result {"pr": 77}', output)
-    assert sorted([winner, heir, *told]) == list(AGENTS)
+    observers = re.findall(r'(agent-\d)  sees that it is done, with the result {"pr": 77}', output)
+    assert sorted([winner, heir, *observers]) == list(AGENTS)
 
 
-def test_the_story_by_the_event_log(runs: Runs) -> None:
+def test_the_story_in_the_event_log(runs: Runs) -> None:
     _, _, log = runs.plain.output.partition("What the event log says:\n")
     claimed, expired, taken_over, done = (line.split("  ")[-1] for line in log.splitlines()[:4])
     winner, heir = claimed.split()[0], done.split()[0]
@@ -200,7 +200,7 @@ def test_its_lines_fit_a_page_and_end_with_what_to_try_next(runs: Runs) -> None:
 
 def test_the_readme_shows_what_it_prints(runs: Runs) -> None:
     (shown,) = [block.text for block in blocks_of(ROOT / "README.md", "console") if "$ octostore demo" in block.text]
-    # The column of seconds is wider when they are more than ten.
+    # The column of seconds is wider after ten seconds.
     check_printed(*(re.sub(" +", " ", text) for text in (shown.removeprefix("$ octostore demo\n"), runs.plain.output)))
 
 
@@ -214,7 +214,7 @@ def test_what_happens_as_json(runs: Runs) -> None:
     assert [one["owner"] for one in runs.said("held")] == [first["agent"]] * 4
     assert [(one["agent"], one["result"]) for one in runs.said("finished")] == [(second["agent"], RESULT)]
     assert [one["result"] for one in runs.said("done")] == [RESULT] * 3
-    # What the dead one had finished is not done again; what it was in the middle of is.
+    # The steps that the killed agent finished are not repeated; the one it was working on is.
     assert [one["step"] for one in runs.said("working")] == [*range(1, FATAL_STEP + 1), *range(FATAL_STEP, 6)]
     assert [one["step"] for one in runs.said("saved")] == list(range(1, len(STEPS) + 1))
 
@@ -239,7 +239,7 @@ def test_the_takeover_is_measured_by_the_event_log(runs: Runs) -> None:
 # On a terminal
 
 
-def test_on_a_terminal_it_is_painted_over_in_place(runs: Runs) -> None:
+def test_on_a_terminal_it_is_redrawn_in_place(runs: Runs) -> None:
     lines = shown(runs.live.output)
     assert runs.live.output.count("STATE") > 10
     (head,) = (number for number, line in enumerate(lines) if re.fullmatch(r"AGENT +PID +STATE", line))
@@ -268,7 +268,7 @@ def test_on_a_terminal_it_ends_with_the_story(runs: Runs) -> None:
 
 
 def shown(painted: str) -> list[str]:
-    """The lines that are on the screen in the end. It is enough of a terminal for what we send to one."""
+    """The lines on the screen at the end, as a terminal would show them that knows just what the demo sends."""
     lines = [""]
     row = 0
     for text, number, letter in re.findall(r"([^\x1b\r\n]+)|\x1b\[([\d;]*)([A-Za-z])|(?:\r?\n)", painted):
@@ -284,7 +284,7 @@ def shown(painted: str) -> list[str]:
     return [line for line in lines if line]
 
 
-# In the middle
+# Interrupted
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -310,7 +310,7 @@ def test_ctrl_c_on_a_terminal_leaves_nothing_behind(tmp_path: Path) -> None:
     place.check_nothing_is_left()
 
 
-def test_a_reader_that_has_enough_ends_it(tmp_path: Path) -> None:
+def test_a_reader_that_closes_the_pipe_ends_it(tmp_path: Path) -> None:
     place = Place(tmp_path)
     with place.start() as demo:
         read_until(demo, "claimed it")
@@ -328,7 +328,7 @@ def test_its_agents_end_when_it_is_killed(tmp_path: Path) -> None:
     until(lambda: place.agents() == [])
 
 
-def test_an_agent_that_fails_is_our_fault(tmp_path: Path) -> None:
+def test_an_agent_that_fails_is_an_internal_error(tmp_path: Path) -> None:
     place = Place(tmp_path)
     with place.start("--json") as demo:
         read_until(demo, '"what":"held"')
@@ -339,7 +339,7 @@ def test_an_agent_that_fails_is_our_fault(tmp_path: Path) -> None:
     place.check_nothing_is_left()
 
 
-def test_in_a_store_that_cannot_be_reached_nobody_starts(tmp_path: Path) -> None:
+def test_no_agent_starts_if_the_store_cannot_be_reached(tmp_path: Path) -> None:
     place = Place(tmp_path)
     server = {"OCTOSTORE_URL": f"http://127.0.0.1:{free_port()}", "OCTOSTORE_TOKEN": new_token()}
     done = run_cli("demo", "--here", **place.environment, **server)
@@ -362,11 +362,11 @@ def read_until(demo: LiveCli, text: str) -> None:
         pass
 
 
-# What is heard in an order of its own
+# Messages that arrive out of order
 
 
 class Scripted:
-    """In the place of the processes: what is heard of them at a time, and what one says before it dies."""
+    """Replaces the processes: the messages that arrive together, and the last words of one that is killed."""
 
     def __init__(self, *heard: list[tuple[str, m.AgentMessage]], last_words: list[m.AgentMessage]) -> None:
         self._heard = list(heard)
@@ -388,7 +388,7 @@ class Scripted:
         return self._last_words
 
 
-class Told:
+class Recorder:
     def __init__(self) -> None:
         self.lines: list[tuple[str, str]] = []
 
@@ -399,11 +399,11 @@ class Told:
         pass
 
 
-def told(
+def messages_shown(
     *heard: list[tuple[str, m.AgentMessage]], last_words: list[m.AgentMessage] | None = None
 ) -> list[tuple[str, str]]:
     team = Scripted([(name, m.Ready()) for name in AGENTS], *heard, last_words=last_words or [])
-    show = Told()
+    show = Recorder()
     with octostore.connect("memory:") as store:
         Race(cast("Team", team), store, show, JOB_ID, time.monotonic()).run()
     return show.lines[len(AGENTS) :]
@@ -418,7 +418,7 @@ def test_a_cause_is_shown_before_its_effect() -> None:
         [("agent-1", m.Done(result=None))],
         [("agent-3", held), ("agent-2", m.Finished(result=None))],
     ]
-    assert told(*heard) == [
+    assert messages_shown(*heard) == [
         ("agent-2", "Claimed"),
         ("agent-1", "Held"),
         ("agent-3", "Held"),
@@ -430,5 +430,5 @@ def test_a_cause_is_shown_before_its_effect() -> None:
 def test_messages_from_before_the_kill_are_shown_before_it() -> None:
     working = m.Working(step=FATAL_STEP, steps=5, note="")
     saved = m.Saved(step=FATAL_STEP, steps=5, note="", checkpoint=None)
-    lines = told([("agent-1", working), ("agent-1", saved)], last_words=[m.Working(step=5, steps=5, note="")])
+    lines = messages_shown([("agent-1", working), ("agent-1", saved)], last_words=[m.Working(step=5, steps=5, note="")])
     assert [what for _, what in lines] == ["Working", "Saved", "Working", "Killed"]

@@ -1,4 +1,4 @@
-"""What goes wrong has its own exit code, says what to do next, and shows no secret."""
+"""Each kind of failure has its own exit code, says what to do next, and shows no secret."""
 
 import os
 import subprocess
@@ -148,7 +148,7 @@ def test_bad_input_names_the_field_and_changes_nothing(cli: Cli, arguments: list
 
 
 @pytest.mark.parametrize(("arguments", "problem"), MISUNDERSTOOD, ids=shown)
-def test_a_command_line_that_makes_no_sense(cli: Cli, arguments: list[str], problem: str | None) -> None:
+def test_an_invalid_command_line_says_what_is_wrong(cli: Cli, arguments: list[str], problem: str | None) -> None:
     done = cli.call(*arguments)
     assert done.code == 64
     if problem is not None:
@@ -170,7 +170,7 @@ def test_bad_input_of_a_real_process(cli: Cli) -> None:
         assert done.json["error"] in done.err
 
 
-# What cannot be reached
+# Unreachable
 
 
 def start(*arguments: str, **env: str) -> "subprocess.Popen[str]":
@@ -189,30 +189,30 @@ def finish(process: "subprocess.Popen[str]") -> Done:
     return Done(process.returncode, out, err)
 
 
-def test_a_server_that_is_not_there() -> None:
-    """At once, because each of them tries for some seconds."""
+def test_a_server_that_is_not_running_is_unreachable() -> None:
+    """All at the same time, because each keeps trying for some seconds."""
     processes = [
         start("list", "--url", NOWHERE),
         start("owner", "J", OCTOSTORE_URL=NOWHERE),
         start("claim", "J", "--json", OCTOSTORE_URL=NOWHERE),
     ]
-    given, set_, as_json = map(finish, processes)
-    for done in (given, set_, as_json):
+    by_option, by_variable, as_json = map(finish, processes)
+    for done in (by_option, by_variable, as_json):
         assert done.code == 69
         assert f"octostore: the server at {NOWHERE} cannot be reached: " in done.err
         assert "octostore:   next  check that the server is running (`octostore serve` starts one)" in done.err
         assert WELL_FORMED not in done.out + done.err
-        assert "trying until" not in done.err, "which is for somebody who watches"
-    assert f"octostore:   store {NOWHERE}, from --url\n" in given.err
-    assert f"octostore:   store {NOWHERE}, from OCTOSTORE_URL\n" in set_.err
-    assert (given.out, set_.out) == ("", "")
+        assert "trying until" not in done.err, "that is for a person at a terminal"
+    assert f"octostore:   store {NOWHERE}, from --url\n" in by_option.err
+    assert f"octostore:   store {NOWHERE}, from OCTOSTORE_URL\n" in by_variable.err
+    assert (by_option.out, by_variable.out) == ("", "")
     assert (as_json.json["code"], as_json.json["reason"]) == ("unreachable", "network")
 
 
-def test_a_file_that_is_no_store(clean: Path) -> None:
+def test_a_file_that_is_not_a_store_is_unreachable(clean: Path) -> None:
     folder = clean / "octostore"
     folder.mkdir()
-    (folder / "octostore.db").write_text("this is no database, but it is long enough to be read as one" * 100)
+    (folder / "octostore.db").write_text("this is not a database, but it is long enough to be read as one" * 100)
     done = run_cli("list")
     assert done.code == 69
     assert f"octostore:   store {folder}/octostore.db, from the default, since OCTOSTORE_URL is not set\n" in done.err
@@ -222,14 +222,14 @@ def test_a_file_that_is_no_store(clean: Path) -> None:
     assert f"store sqlite:///{folder}/octostore.db, from OCTOSTORE_URL" in named.err
 
 
-def test_a_folder_that_cannot_be_made() -> None:
+def test_a_folder_that_cannot_be_created_is_reported() -> None:
     done = run_cli("list", OCTOSTORE_HOME="/proc/nowhere")
     assert (done.code, done.out) == (69, "")
     assert "the folder /proc/nowhere cannot be created" in done.err
     assert "Traceback" not in done.err
 
 
-def test_what_is_no_octostore(server: ServerProcess) -> None:
+def test_a_server_that_is_not_octostore_is_unreachable(server: ServerProcess) -> None:
     done = run_cli("list", OCTOSTORE_URL=f"{server.url}/docs", OCTOSTORE_TOKEN=server.token)
     assert done.code == 69
     assert "check the URL" in done.err
@@ -273,14 +273,14 @@ def test_secrets_of_a_database_are_not_shown(url: str) -> None:
     assert SECRET not in str(StoreAddress(url, "--url"))
 
 
-def test_what_is_no_secret_is_shown() -> None:
+def test_what_is_not_secret_is_shown() -> None:
     assert str(StoreAddress("sqlite:////home/ann@work/jobs.db", "--url")) == "sqlite:////home/ann@work/jobs.db"
     assert str(StoreAddress("https://host:8443/base", "--url")) == "https://host:8443/base"
     assert str(StoreAddress("http://ann:x@host:80/base", "--url")) == "http://***@host:80/base"
 
 
 @pytest.mark.parametrize("name", ["OCTOSTORE_TOKEN", "OCTOSTORE_TOKEN_FILE"])
-def test_a_token_that_is_none(name: str, clean: Path) -> None:
+def test_a_malformed_token_is_refused_and_not_shown(name: str, clean: Path) -> None:
     mistyped = WELL_FORMED[:-1] + "x"
     path = clean / "token"
     path.write_text(mistyped)
@@ -304,10 +304,10 @@ def test_no_token() -> None:
     assert f"store {NOWHERE}, from OCTOSTORE_URL" in done.err
 
 
-# What is not allowed
+# Not allowed
 
 
-def test_what_a_token_may_not_do(server: ServerProcess) -> None:
+def test_a_token_is_limited_to_its_scopes_and_prefix(server: ServerProcess) -> None:
     env = {"OCTOSTORE_URL": server.url, "OCTOSTORE_TOKEN": server.new_token("reader", "read", prefix="mine-")}
     refused = run_cli("claim", "mine-1", **env)
     assert (refused.code, refused.out) == (77, "")
@@ -320,14 +320,14 @@ def test_what_a_token_may_not_do(server: ServerProcess) -> None:
     assert run_cli("owner", "mine-1", **env).code == 0
 
 
-def test_a_token_that_nobody_knows(server: ServerProcess) -> None:
+def test_an_unknown_token_is_not_allowed(server: ServerProcess) -> None:
     done = run_cli("list", OCTOSTORE_URL=server.url, OCTOSTORE_TOKEN=WELL_FORMED)
     assert done.code == 77
     assert "this token is not valid" in done.err
     assert WELL_FORMED not in done.err
 
 
-def test_more_claims_than_one_may_have(tmp_path: Path) -> None:
+def test_more_claims_than_allowed_are_refused(tmp_path: Path) -> None:
     with ServerProcess(tmp_path, "--max-claims", "1") as server:
         env = {"OCTOSTORE_URL": server.url, "OCTOSTORE_TOKEN": server.token}
         assert run_cli("claim", "one", **env).code == 0
@@ -335,12 +335,12 @@ def test_more_claims_than_one_may_have(tmp_path: Path) -> None:
         assert (done.code, done.json["code"], done.json["limit"]) == (77, "limit_exceeded", 1)
 
 
-# What is our fault
+# Internal errors
 
 
 @pytest.fixture
 def broken(tmp_path: Path) -> dict[str, str]:
-    """The environment of a process in which the library fails as it never should."""
+    """The environment of a process in which the library has a bug."""
     code = (
         "from octostore.client.reader import Reader\n"
         "def fail(*_):\n    raise RuntimeError('oh')\n"
@@ -350,7 +350,7 @@ def broken(tmp_path: Path) -> dict[str, str]:
     return {"PYTHONPATH": f"{tmp_path}:{ROOT}"}
 
 
-def test_a_fault_of_ours(broken: dict[str, str]) -> None:
+def test_a_bug_is_reported_as_an_internal_error(broken: dict[str, str]) -> None:
     done = run_cli("owner", "J", **broken)
     assert (done.code, done.out) == (70, "")
     assert done.err == (
@@ -365,11 +365,11 @@ def test_a_fault_of_ours(broken: dict[str, str]) -> None:
     assert as_json.json["error"] == "internal error: RuntimeError: oh"
 
 
-# Streams that are closed
+# Closed streams
 
 
-def test_nothing_to_read(cli: Cli) -> None:
-    """Nothing prompts, also where there is no stdin at all."""
+def test_commands_run_without_a_stdin(cli: Cli) -> None:
+    """No command prompts."""
     done = cli.run("claim", cli.job, "--json", stdin=None)
     assert done.code == 0
     shell = ["bash", "-c", 'exec "$@" <&-', "bash", *PROGRAM]
@@ -380,7 +380,7 @@ def test_nothing_to_read(cli: Cli) -> None:
 
 
 @pytest.mark.usefixtures("empty_store")
-def test_nobody_reads_the_answer(clean: Path) -> None:
+def test_closed_outputs_do_not_change_the_exit_code(clean: Path) -> None:
     out, err = clean / "out", clean / "err"
     script = f'"$@" >&- 2>{err}; echo $?; "$@" --nonsense 2>&- >{out}; echo $?'
     done = run_cli("owner", "J", program=["bash", "-c", script, "bash", *PROGRAM])
@@ -388,7 +388,7 @@ def test_nobody_reads_the_answer(clean: Path) -> None:
     assert (err.read_text(), out.read_text()) == ("", "")
 
 
-def test_enough_was_read() -> None:
+def test_a_closed_pipe_ends_a_command_quietly() -> None:
     run_cli("enqueue", "k")
     for arguments in (["events"], ["events", "--json"], ["owner", "a b", "--json"], ["--help"], ["list", "--help"]):
         reading, writing = os.pipe()
@@ -403,8 +403,8 @@ def test_enough_was_read() -> None:
 
 
 @pytest.mark.parametrize("line", ["events --follow", "events --follow --json", "list --status all --watch"])
-def test_enough_was_read_of_what_goes_on(cli: Cli, line: str) -> None:
-    """It ends now, and not with the next event, which may never come."""
+def test_a_closed_pipe_ends_a_command_that_follows(cli: Cli, line: str) -> None:
+    """At once, and not with the next event, which may never come."""
     cli.store.enqueue("k", job_id=cli.job)
     pipe = f"set -o pipefail; {sys.executable} -m octostore {line} | head -1"
     done = subprocess.run(
@@ -418,8 +418,8 @@ def test_enough_was_read_of_what_goes_on(cli: Cli, line: str) -> None:
     assert (done.returncode, done.stdout.count("\n"), done.stderr) == (141, 1, "")
 
 
-def test_a_fault_after_an_interrupt(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C may come in the middle of anything, and tidying up then fails; it is still Ctrl-C."""
+def test_a_failure_after_an_interrupt_does_not_hide_it(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C may come at any moment, and cleaning up may then fail; the exit code is still that of Ctrl-C."""
 
     def fail(*_: object) -> None:
         try:

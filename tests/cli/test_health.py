@@ -52,12 +52,12 @@ def test_work_that_does_not_get_done() -> None:
 def test_health_for_scripts() -> None:
     done = run_cli("health", "--json")
     assert done.code == 12
-    told = done.json
-    assert (told["status"], len(told["reasons"])) == ("unhealthy", 3)
-    assert (told["queued"], told["running"], told["late"], told["dead"]) == (1, 1, 1, 1)
-    assert told["oldest_waiting_seconds"] >= 3_600
-    assert told["takeovers_last_hour"] == 0
-    (session,) = told["sessions"]
+    health = done.json
+    assert (health["status"], len(health["reasons"])) == ("unhealthy", 3)
+    assert (health["queued"], health["running"], health["late"], health["dead"]) == (1, 1, 1, 1)
+    assert health["oldest_waiting_seconds"] >= 3_600
+    assert health["takeovers_last_hour"] == 0
+    (session,) = health["sessions"]
     assert (session["session_id"], session["phase"], session["is_late"]) == ("main", "executing", True)
     assert session["heartbeat_age_seconds"] >= 3_600
 
@@ -106,11 +106,11 @@ def test_a_store_where_nothing_is_wrong() -> None:
 
 
 def test_lost_claims_are_counted(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Losing one takes time, so this says that it was done."""
+    """Losing a claim takes time, so this pretends that it happened."""
     monkeypatch.setattr("octostore.client.reader.judge", lambda figures, *more: judge(_with_losses(figures), *more))
-    told = cli.json("health", "--takeovers", "7", "--oldest", ",", "--fail-on", "never")
-    assert told["takeovers_last_hour"] == 7
-    assert "7 claims expired or were taken away in the last hour" in told["reasons"]
+    health = cli.json("health", "--takeovers", "7", "--oldest", ",", "--fail-on", "never")
+    assert health["takeovers_last_hour"] == 7
+    assert "7 claims expired or were taken away in the last hour" in health["reasons"]
     assert "lost       7 claims in the last hour\n" in cli.call("health", "--fail-on", "never").out
 
 
@@ -119,13 +119,13 @@ def _with_losses(figures: Figures) -> Figures:
     return Figures(**{**fields, "taken_back": 7})
 
 
-def test_who_may_not_know(server: ServerProcess) -> None:
+def test_a_limited_token_may_not_see_it(server: ServerProcess) -> None:
     env = {"OCTOSTORE_URL": server.url, "OCTOSTORE_TOKEN": server.new_token("one", "read", prefix="mine-")}
     done = run_cli("health", "--json", **env)
     assert (done.code, done.json["code"]) == (77, "not_allowed")
 
 
-def test_a_store_that_cannot_be_reached_is_another_answer() -> None:
+def test_a_store_that_cannot_be_reached_is_not_unhealthy() -> None:
     done = run_cli("health", OCTOSTORE_HOME="/proc/nowhere")
     assert (done.code, done.out) == (69, "")
 

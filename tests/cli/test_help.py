@@ -29,7 +29,7 @@ COMMANDS_OF_THE_CONTRACT = set(
 every_command = pytest.mark.parametrize("command", SUBCOMMANDS, ids=lambda command: command.name)
 
 
-def test_all_commands_are_there() -> None:
+def test_all_commands_of_the_contract_exist() -> None:
     assert {command.name for command in SUBCOMMANDS} >= COMMANDS_OF_THE_CONTRACT
 
 
@@ -70,7 +70,7 @@ def test_the_help_of_each(command: Subcommand) -> None:
 
 @every_command
 def test_no_secret_is_an_argument(command: Subcommand) -> None:
-    """Everybody on the machine can read those. A lease may come from the environment instead."""
+    """Everyone on the machine can read arguments. A lease may come from the environment instead."""
     parser = Parser(prog="octostore")
     configure(parser, command)
     options = {
@@ -89,7 +89,7 @@ def test_every_argument_is_explained(command: Subcommand) -> None:
             assert isinstance(action.choices, dict) or re.search(r"[a-z]{3}", reference.meaning_of(action)), action
 
 
-def test_the_help_of_a_command_of_a_command() -> None:
+def test_the_help_of_nested_commands() -> None:
     for action in ("create", "list", "revoke"):
         done = run_cli("token", action, "--help")
         assert done.code == 0
@@ -110,7 +110,7 @@ def test_every_example_can_be_typed(command: Subcommand, monkeypatch: pytest.Mon
 
 
 def command_lines(line: str) -> list[list[str]]:
-    """What `octostore` is called with in a line for a shell."""
+    """The arguments of each call of `octostore` in a line for a shell."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars="|&;()<>")
     lexer.whitespace_split = True
     found: list[list[str]] = []

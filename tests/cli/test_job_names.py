@@ -1,4 +1,4 @@
-"""Names as people type them: mistyped, truncated, and with signs that mean something to a shell."""
+"""Names as people type them: mistyped, truncated, and with characters that mean something to a shell."""
 
 import argparse
 import shlex
@@ -19,7 +19,7 @@ UNKNOWN = "nobody has ever claimed or enqueued"
 
 @pytest.fixture
 def names(cli: Cli) -> tuple[str, str]:
-    """Of a job that somebody has, and mistyped; too long to be like those of other tests."""
+    """The name of a claimed job, and the same name mistyped; too long to be similar to those of other tests."""
     name = uuid4().hex
     cli.lease(f"{name}-deploy")
     return f"{name}-deploy", f"{name}-delpoy"
@@ -30,17 +30,17 @@ def names(cli: Cli) -> tuple[str, str]:
 
 def test_a_mistyped_name_is_not_a_free_job(cli: Cli, names: tuple[str, str]) -> None:
     name, mistyped = names
-    told = f"{UNKNOWN} {mistyped}; did you mean {name}?\n"
-    assert cli.run("owner", mistyped) == (0, told, "")
+    message = f"{UNKNOWN} {mistyped}; did you mean {name}?\n"
+    assert cli.run("owner", mistyped) == (0, message, "")
     as_json = cli.json("owner", mistyped)
     assert (as_json["status"], as_json["is_known"], as_json["similar"]) == ("free", False, [name])
     assert cli.json("owner", name)["is_known"] is True
-    assert cli.call("events", "--job", mistyped) == (0, "", f"octostore: {told}")
-    assert cli.call("dead", mistyped).out == told
+    assert cli.call("events", "--job", mistyped) == (0, "", f"octostore: {message}")
+    assert cli.call("dead", mistyped).out == message
 
 
 @pytest.mark.parametrize("command", ["requeue", "cancel", "discard", "stop", "force-release"])
-def test_operators_hear_of_the_name_that_they_may_have_meant(cli: Cli, names: tuple[str, str], command: str) -> None:
+def test_operators_see_the_name_that_they_may_have_meant(cli: Cli, names: tuple[str, str], command: str) -> None:
     name, mistyped = names
     done = cli.call(command, mistyped)
     assert done.code == 64
@@ -51,7 +51,7 @@ def test_operators_hear_of_the_name_that_they_may_have_meant(cli: Cli, names: tu
 
 
 @pytest.mark.parametrize("command", ["heartbeat", "release"])
-def test_so_do_owners(cli: Cli, names: tuple[str, str], command: str) -> None:
+def test_owners_see_the_name_that_they_may_have_meant(cli: Cli, names: tuple[str, str], command: str) -> None:
     name, mistyped = names
     done = cli.call(command, mistyped, "--lease-id", "a-lease")
     assert done.code == 20
@@ -68,7 +68,7 @@ def test_a_lost_lease_of_a_known_job_suggests_nothing(cli: Cli) -> None:
     assert "did you mean" not in done.err
 
 
-def test_a_limited_token_never_hears_of_other_names(server: ServerProcess) -> None:
+def test_a_limited_token_never_sees_other_names(server: ServerProcess) -> None:
     prefix = f"{uuid4().hex}/"
     with octostore.connect(server.url, token=server.token) as store:
         store.claim_job(f"{prefix}mine/deploy", "ann")
@@ -134,7 +134,7 @@ def test_an_ambiguous_start_lists_what_matches(cli: Cli) -> None:
     assert cli.json("owner", f"{first[:-2]}0b"[:-1], code=64)["code"] == "invalid_input"
 
 
-def test_many_that_begin_so_are_not_all_listed(cli: Cli) -> None:
+def test_a_long_list_of_matches_is_cut(cli: Cli) -> None:
     first = new_job_id()[:-4]
     cli.store.enqueue_many([{"kind": "build", "job_id": f"{first}{number:04x}"} for number in range(30)])
     done = cli.call("owner", first)

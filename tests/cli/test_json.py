@@ -1,4 +1,4 @@
-"""With `--json` every command says what the server says: the same fields, on a file and through a server."""
+"""With `--json`, every command prints the fields that a server returns, on a file and through a server."""
 
 import re
 from collections.abc import Callable
@@ -12,11 +12,11 @@ from tests.cli.conftest import Cli
 from tests.support.server import ServerProcess
 
 Prepare = Callable[[OctoStore, str], str]
-"""Brings a job, session or token about by that name, and gives the lease or id that goes with it."""
+"""Creates a job, session or token with this name, and returns its lease or id."""
 
 
 class Same(NamedTuple):
-    """A command line and a request that ask for the same; `J` is the name, and `L` what preparing it gave."""
+    """A command line and the same as a request; `J` is the name, and `L` what `prepare` returned."""
 
     prepare: Prepare
     line: str
@@ -88,7 +88,7 @@ def handed_over(store: OctoStore, name: str) -> str:
     return lease
 
 
-GIVEN = {"to_agent": "eve", "lease_id": "L"}
+HAND_OVER = {"to_agent": "eve", "lease_id": "L"}
 CASES = {
     "claimed": Same(tried, "claim J-2 --owner o", "POST", "/jobs/J-2/claim", {"owner": "o"}),
     "held": Same(claimed, "claim J", "POST", "/jobs/J/claim", {}, 11),
@@ -114,7 +114,9 @@ CASES = {
     "no event": Same(nothing, "events --job J", "GET", "/events?job=J"),
     "events of a session": Same(session, "events --session J", "GET", "/events?session=J"),
     "hand-over": Same(session, "hand-over J --to bob", "POST", "/sessions/J/hand-over", {"to_agent": "bob"}),
-    "handed over": Same(handed_over, "hand-over J --to eve --lease-id L", "POST", "/sessions/J/hand-over", GIVEN, 20),
+    "handed over": Same(
+        handed_over, "hand-over J --to eve --lease-id L", "POST", "/sessions/J/hand-over", HAND_OVER, 20
+    ),
     "recover": Same(nothing, "recover", "POST", "/recover", {}),
     "new token": Same(nothing, "token create J", "POST", "/tokens", {"name": "J"}),
     "tokens": Same(token, "token list", "GET", "/tokens"),
@@ -127,21 +129,21 @@ CASES = {
     "no such token": Same(nothing, "token revoke J", "DELETE", "/tokens/J", None, 64),
 }
 OF_THE_REQUEST = {"request_id"}
-"""What only an answer to a request has."""
+"""Fields that only an HTTP response has."""
 OF_THE_COMMAND_LINE = {"similar"}
-"""What only the command line looks up for you: a server has `GET /jobs/{job_id}/similar`."""
+"""Fields that only the command line looks up for you; a server has `GET /jobs/{job_id}/similar`."""
 OF_THE_NETWORK = {"number": None}
-"""What only writes have that go through one."""
+"""Fields that only writes over a network have."""
 FOR_LOCK_CLIENTS = {"user_id", "active", "lock_count"}
-"""What a server says of sessions under other names, for those who know it from the lock routes."""
+"""Fields of sessions that a server repeats under other names, for clients of the lock API."""
 
 
 def ask(server: ServerProcess, same: Same, name: str) -> Any:
-    """By plain HTTP."""
+    """Send the request over plain HTTP."""
     with octostore.connect(server.url, token=server.token) as store:
-        given = {"J": name, "L": same.prepare(store, name)}
-    path = re.sub("[JL]", lambda found: given[found.group()], same.path)
-    body = same.body and {key: given.get(str(value), value) for key, value in same.body.items()}
+        values = {"J": name, "L": same.prepare(store, name)}
+    path = re.sub("[JL]", lambda found: values[found.group()], same.path)
+    body = same.body and {key: values.get(str(value), value) for key, value in same.body.items()}
     return server.request(same.method, path, body).json
 
 
@@ -153,12 +155,12 @@ def test_the_fields_are_those_of_the_server(cli: Cli, case: str, server: ServerP
     done = cli.call(*words, "--json")
     assert done.code == same.code
     assert (done.err == "") == ("code" not in done.json)
-    answer = ask(server, same, cli.new_name("twin"))
-    assert isinstance(answer, dict)
-    told = {name: value for name, value in answer.items() if name not in OF_THE_REQUEST}
-    numbers = {name: value for name, value in OF_THE_NETWORK.items() if name in told}
+    response = ask(server, same, cli.new_name("twin"))
+    assert isinstance(response, dict)
+    expected = {name: value for name, value in response.items() if name not in OF_THE_REQUEST}
+    numbers = {name: value for name, value in OF_THE_NETWORK.items() if name in expected}
     found = {name: value for name, value in done.json.items() if name not in OF_THE_COMMAND_LINE}
-    assert shape(found | numbers) == shape(told | numbers)
+    assert shape(found | numbers) == shape(expected | numbers)
 
 
 def test_the_fields_of_sessions(cli: Cli, server: ServerProcess) -> None:
@@ -166,20 +168,20 @@ def test_the_fields_of_sessions(cli: Cli, server: ServerProcess) -> None:
     with cli.store.open_session(agent="ann", session_id=name):
         (session,) = (one for one in cli.json("sessions")["sessions"] if one["session_id"] == name)
     with octostore.connect(server.url, token=server.token) as store, store.open_session(agent="ann"):
-        answer = server.get("/sessions?status=open").json
-    assert set(cli.json("sessions")) == set(answer)
-    assert set(answer["sessions"][0]) - set(session) == FOR_LOCK_CLIENTS
+        response = server.get("/sessions?status=open").json
+    assert set(cli.json("sessions")) == set(response)
+    assert set(response["sessions"][0]) - set(session) == FOR_LOCK_CLIENTS
 
 
 @pytest.mark.parametrize("prepare", [session, handed_over])
 def test_the_fields_of_a_session(cli: Cli, server: ServerProcess, prepare: Prepare) -> None:
     prepare(cli.store, cli.job)
-    told = cli.json("sessions", cli.job)
+    printed = cli.json("sessions", cli.job)
     with octostore.connect(server.url, token=server.token) as store:
         prepare(store, cli.job + "-twin")
-    answer = server.get(f"/sessions/{cli.job}-twin").json
-    assert shape(told) == shape({name: value for name, value in answer.items() if name not in FOR_LOCK_CLIENTS})
-    assert told["context"] == {"turn": 7}
+    response = server.get(f"/sessions/{cli.job}-twin").json
+    assert shape(printed) == shape({name: value for name, value in response.items() if name not in FOR_LOCK_CLIENTS})
+    assert printed["context"] == {"turn": 7}
 
 
 def test_followed_events_are_those_of_the_stream(cli: Cli, server: ServerProcess) -> None:
@@ -196,7 +198,7 @@ def test_the_fields_of_completion(cli: Cli) -> None:
 
 
 def shape(value: Any) -> Any:
-    """The names of the fields, all the way down; of lists, those of their first item."""
+    """The names and types of all fields, recursively; of lists, those of the first item."""
     if isinstance(value, dict):
         return {name: shape(inner) for name, inner in value.items()}
     if isinstance(value, list):

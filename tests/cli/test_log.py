@@ -15,7 +15,7 @@ from tests.cli.conftest import Cli, store_of_an_hour_ago
 from tests.support.cli import run_cli, run_on_terminal
 from tests.support.server import ServerProcess
 
-# As somebody would do who has the file, and more than good intentions.
+# What somebody with access to the file and bad intentions could do.
 LOSE_AN_EVENT = "DROP TRIGGER events_are_not_deleted; DELETE FROM events WHERE seq = 2;"
 ADD_ATTEMPTS = "UPDATE jobs SET attempts = 7 WHERE job_id = 'second';"
 
@@ -84,7 +84,7 @@ def test_an_export_does_not_wait_for_its_end(cli: Cli) -> None:
 
 @pytest.mark.parametrize("form", ["json", "text"])
 def test_a_sound_log(cli: Cli, form: str) -> None:
-    """On a server: with all that other tests have done there."""
+    """On a server, this includes the events of other tests."""
     session = cli.store.open_session("ann", ttl=600)
     cli.lease(session_id=session.session_id)
     session.hand_over("bob")
@@ -131,7 +131,7 @@ def test_only_operators_verify_a_log(server: ServerProcess) -> None:
     assert "needs an admin token" in done.err
 
 
-def test_how_far_it_is_is_shown_on_a_terminal(cli: Cli) -> None:
+def test_progress_is_shown_on_a_terminal(cli: Cli) -> None:
     cli.lease()
     seen = run_on_terminal("events", "--verify")
     assert "octostore: at event 1 …\r\x1b[K" in seen.replace("\r\n", "\n")
@@ -143,14 +143,14 @@ def test_how_far_it_is_is_shown_on_a_terminal(cli: Cli) -> None:
 
 
 def test_every_event_type_has_a_sentence() -> None:
-    """With nothing but what its details always have."""
+    """Even with only its required details."""
     now = datetime.now(UTC)
     filled: dict[str, Any] = {"status": "free", "heartbeat_at": now, "last_progress_at": now}
     for kind, details in DETAILS.items():
         data = {name: filled.get(name, 1) for name in details.__struct_fields__[: required(details)]}
-        told = sentence(event(kind, data))
-        assert told != kind
-        assert "None" not in told
+        text = sentence(event(kind, data))
+        assert text != kind
+        assert "None" not in text
 
 
 def required(details: type[Any]) -> int:
@@ -158,9 +158,9 @@ def required(details: type[Any]) -> int:
     return len(details.__struct_fields__) - len(details.__struct_defaults__)
 
 
-def test_an_event_that_is_not_known_yet() -> None:
-    told = sentence(event("promoted", {}, agent="ann", reason="well\ndone"))
-    assert told == "promoted (ann): well … done"
+def test_an_unknown_event_has_a_sentence_too() -> None:
+    text = sentence(event("promoted", {}, agent="ann", reason="well\ndone"))
+    assert text == "promoted (ann): well … done"
 
 
 def event(kind: str, data: dict[str, Any], **more: Any) -> Event:

@@ -23,7 +23,7 @@ def test_an_owner_that_is_alive(cli: Cli) -> None:
     cli.store.heartbeat_job(cli.job, lease, progress="running tests", percent=40)
     done = cli.run("owner", cli.job)
     assert (done.code, done.err) == (0, "")
-    first, alive, since, where, doing, metadata, *_way_back = done.out.splitlines()
+    first, alive, since, where, doing, metadata, *_commands = done.out.splitlines()
     assert first == f"ann has {cli.job}"
     assert alive.startswith("  alive     heartbeat ")
     assert alive.endswith(" left")
@@ -34,7 +34,7 @@ def test_an_owner_that_is_alive(cli: Cli) -> None:
     assert lease not in done.out
 
 
-def test_owner_ends_with_the_command_line_that_takes_the_job_back(cli: Cli) -> None:
+def test_owner_ends_with_the_command_line_that_takes_the_job_away(cli: Cli) -> None:
     lease = cli.lease()
     *_, why, gentle, command = cli.run("owner", cli.job).out.splitlines()
     assert why.startswith("to ask the owner to stop, or to take the job away")
@@ -51,7 +51,7 @@ def test_owner_ends_with_the_command_line_that_takes_the_job_back(cli: Cli) -> N
         cli.store.heartbeat_job(cli.job, lease)
 
 
-def test_the_way_back_names_the_store_if_that_had_to_be_named(cli: Cli, tmp_path: Path) -> None:
+def test_that_command_line_names_the_store_if_it_had_to_be_named(cli: Cli, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/other store.db"
     with octostore.connect(url) as store:
         store.claim_job("deploy")
@@ -64,15 +64,15 @@ def test_an_owner_that_has_disappeared(cli: Cli) -> None:
     cli.lease(ttl=1)
     time.sleep(1.1)
     done = cli.run("owner", cli.job)
-    first, before, told, _hint = done.out.splitlines()
+    first, before, ended, _hint = done.out.splitlines()
     assert (first, before) == (f"nobody has {cli.job}: it is free", "before")
-    assert "ann disappeared after " in told
+    assert "ann disappeared after " in ended
     cli.lease(owner="bob")
     assert "ann disappeared after " in cli.call("owner", cli.job).out
-    told = cli.call("events", "--job", cli.job).out
-    assert "ann disappeared: no heartbeat since " in told
-    assert " (TTL 1s)" in told
-    assert "bob took over from ann" in told
+    events = cli.call("events", "--job", cli.job).out
+    assert "ann disappeared: no heartbeat since " in events
+    assert " (TTL 1s)" in events
+    assert "bob took over from ann" in events
     assert cli.json("owner", cli.job)["previous"][0]["how"] == "expired"
 
 
@@ -83,7 +83,7 @@ def test_a_job_that_nobody_has_had(cli: Cli) -> None:
 
 
 def test_a_checkpoint_is_shown(cli: Cli) -> None:
-    """To people as much as fits; with --json all of it."""
+    """People see as much as fits; --json shows all of it."""
     small, large = {"step": 3}, {"files": [f"file-{number}" for number in range(300)]}
     lease = cli.lease()
     for checkpoint in (small, large):
@@ -227,8 +227,8 @@ def test_what_happened(cli: Cli) -> None:
     cli.store.release_job(cli.job, cli.lease(owner="bob"), "done", result=1)
     done = cli.run("events", "--job", cli.job)
     assert (done.code, done.err) == (0, "")
-    told = [line.partition(f"  {cli.job}  ")[2] for line in done.out.splitlines()]
-    assert told == ["ann claimed it", "ann failed: no disk", "bob claimed it (attempt 2)", "bob finished it"]
+    sentences = [line.partition(f"  {cli.job}  ")[2] for line in done.out.splitlines()]
+    assert sentences == ["ann claimed it", "ann failed: no disk", "bob claimed it (attempt 2)", "bob finished it"]
     page = cli.json("events", "--prefix", cli.job)
     assert [event["type"] for event in page["events"]] == ["claimed", "failed", "claimed", "done"]
     seqs = [event["seq"] for event in page["events"]]
@@ -247,7 +247,7 @@ def test_nothing_happened(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("form", ["json", "text"])
-def test_what_happens_is_followed(cli: Cli, form: str) -> None:
+def test_events_are_followed(cli: Cli, form: str) -> None:
     cli.lease()
     with cli.start("events", "--job", cli.job, "--follow", *(["--json"] if form == "json" else [])) as following:
         first = following.line()
@@ -261,7 +261,7 @@ def test_what_happens_is_followed(cli: Cli, form: str) -> None:
         assert following.interrupt() == (130, "", "")
 
 
-def test_so_many_events_are_followed(cli: Cli) -> None:
+def test_a_limited_number_of_events_is_followed(cli: Cli) -> None:
     cli.store.release_job(cli.job, cli.lease())
     done = cli.run("events", "--job", cli.job, "--follow", "--limit", "2", "--json")
     assert [json.loads(line)["type"] for line in done.out.splitlines()] == ["claimed", "released"]
@@ -269,7 +269,7 @@ def test_so_many_events_are_followed(cli: Cli) -> None:
 
 @pytest.fixture(params=["file", "server"])
 def hour_ago(request: pytest.FixtureRequest, clean: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Two leases have run out since, which nobody has written down, and one will soon."""
+    """Two leases have expired since, which is not in the log yet, and one will soon."""
 
     def fill(store: octostore.OctoStore) -> None:
         store.enqueue("build", job_id="queued")
@@ -284,15 +284,17 @@ def hour_ago(request: pytest.FixtureRequest, clean: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.usefixtures("hour_ago")
 def test_an_owner_that_is_late() -> None:
-    told = run_cli("owner", "late").out
-    assert re.search(r"\n  late      heartbeat 1h.* ago, 29m.* left; then the job is free\n", told), told
+    output = run_cli("owner", "late").out
+    assert re.search(r"\n  late      heartbeat 1h.* ago, 29m.* left; then the job is free\n", output), output
     assert " ago (late)" in run_cli("list", "late").out
 
 
 @pytest.mark.usefixtures("hour_ago")
 def test_an_owner_that_is_stuck() -> None:
-    told = run_cli("owner", "stuck").out
-    assert re.search(r"\n  stuck     no progress for 1h.* \(limit 10m\); heartbeat 1h.* ago, 22h.* left\n", told), told
+    output = run_cli("owner", "stuck").out
+    assert re.search(r"\n  stuck     no progress for 1h.* \(limit 10m\); heartbeat 1h.* ago, 22h.* left\n", output), (
+        output
+    )
     assert re.search(r" ago \(stuck\)  .*  none for 1h.*, limit 10m  1\n", run_cli("list", "stuck").out)
     assert run_cli("health", "--late", ",", "--fail-on", "degraded", "--stuck", "1").code == 12
     health = run_cli("health").out
@@ -306,7 +308,7 @@ def test_an_owner_that_is_stuck() -> None:
 
 @pytest.mark.usefixtures("hour_ago")
 @pytest.mark.parametrize("form", ["json", "text"])
-def test_what_is_taken_back(form: str) -> None:
+def test_expired_jobs_are_recovered(form: str) -> None:
     done = run_cli("recover", *(["--json"] if form == "json" else []))
     assert (done.code, done.err) == (0, "")
     if form == "json":
@@ -323,8 +325,8 @@ def test_what_is_taken_back(form: str) -> None:
     assert "ann disappeared: no heartbeat since " in run_cli("events", "--job", "queued").out
 
 
-def test_recover_tells_nothing_twice(cli: Cli) -> None:
-    """With a real server, which may have been quicker."""
+def test_recover_reports_nothing_twice(cli: Cli) -> None:
+    """A real server may have been quicker."""
     cli.lease(ttl=1)
     time.sleep(1.1)
     taken = [one for one in cli.run("recover", "--json").json["recovered"] if one["job_id"] == cli.job]

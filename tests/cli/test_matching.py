@@ -19,7 +19,7 @@ WHY = ("--reason", "the disk is larger now")
 
 @pytest.fixture
 def queue(cli: Cli) -> str:
-    """With three dead jobs, one of them of another kind."""
+    """A queue with three dead jobs, one of them of another kind."""
     name = cli.new_name("queue")
     for number, kind in enumerate(["import", "import", "export"]):
         cli.store.enqueue(kind, queue=name, job_id=f"{name}/{number}")
@@ -59,7 +59,9 @@ def test_all_that_match(cli: Cli, queue: str) -> None:
     ],
 )
 @pytest.mark.parametrize("command", ["requeue", "discard"])
-def test_what_makes_no_sense(cli: Cli, queue: str, command: str, arguments: list[str], problem: str) -> None:
+def test_options_that_do_not_fit_together_are_refused(
+    cli: Cli, queue: str, command: str, arguments: list[str], problem: str
+) -> None:
     refused = cli.call(command, *arguments)
     assert (refused.code, refused.err.splitlines()[0]) == (exit_codes.BAD_INPUT, f"octostore: {problem}")
     assert statuses(cli, queue) == ["dead"] * 3
@@ -70,7 +72,7 @@ class Screen(io.StringIO):
         return True
 
 
-def test_how_far_it_is_is_for_terminals(cli: Cli, queue: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_only_for_terminals(cli: Cli, queue: str, monkeypatch: pytest.MonkeyPatch) -> None:
     screen = Screen()
     monkeypatch.setattr(progress_bar, "QUIET_SECONDS", 0)
     monkeypatch.setattr(sys, "stderr", screen)
@@ -82,14 +84,14 @@ def test_how_far_it_is_is_for_terminals(cli: Cli, queue: str, monkeypatch: pytes
 
 
 def test_jobs_changed_before_a_failure_are_reported(cli: Cli, capsys: pytest.CaptureFixture[str]) -> None:
-    def fail(_store: Any, *, on_batch: Any, **_terms: Any) -> int:
+    def fail(_store: Any, *, on_batch: Any, **_options: Any) -> int:
         on_batch(100)
         on_batch(200)
-        raise Unreachable("the server is away", reason="network")
+        raise Unreachable("the server cannot be reached", reason="network")
 
     arguments = Arguments(all=True, jobs=[], reason="why", queue=None, prefix=None, kind=None)
     context = Context(Console(is_json=False), resolve_store(None, is_interactive=False))
     with pytest.raises(Unreachable):
         operate_on_matching(arguments, context, cli.store.discard, fail, "discarded")  # type: ignore[arg-type]
-    told = "octostore: 200 dead jobs were discarded before this; run the command again for the rest\n"
-    assert capsys.readouterr().err == told
+    message = "octostore: 200 dead jobs were discarded before this; run the command again for the rest\n"
+    assert capsys.readouterr().err == message

@@ -31,7 +31,7 @@ def test_each_reason_is_in_the_list_of_the_guarantees() -> None:
     assert set(re.findall(r"`(\w+)`", listed)) == REASONS - {"address"}
 
 
-def test_a_server_and_a_database_are_looked_for_in_different_ways() -> None:
+def test_a_server_and_a_database_have_different_next_steps() -> None:
     away = Unreachable("away", reason="network")
     assert "octostore serve" in next_step(away, StoreAddress("https://locks.example.org", "--url"))
     assert "pg_isready" in next_step(away, StoreAddress("postgresql://db.example.org/jobs", "--url"))

@@ -20,9 +20,9 @@ def test_a_job_from_its_claim_to_its_end(cli: Cli) -> None:
     assert (held.code, held.err) == (11, "")
     assert f"held {cli.job}: ann has it (claimed " in held.out
 
-    beat = cli.run("heartbeat", cli.job, "--progress", "testing", "--percent", "40", OCTOSTORE_LEASE_ID=lease)
-    assert (beat.code, beat.err) == (0, "")
-    assert f"{cli.job} is yours until " in beat.out
+    heartbeat = cli.run("heartbeat", cli.job, "--progress", "testing", "--percent", "40", OCTOSTORE_LEASE_ID=lease)
+    assert (heartbeat.code, heartbeat.err) == (0, "")
+    assert f"{cli.job} is yours until " in heartbeat.out
 
     released = cli.run("release", cli.job, "--lease-id", lease, "--outcome", "done", "--result", '{"pr": 77}')
     assert (released.code, released.out) == (0, f"{cli.job} is done\n")
@@ -35,7 +35,7 @@ def test_a_job_from_its_claim_to_its_end(cli: Cli) -> None:
     assert again.json["previous"][0]["owner"] == "ann"
 
 
-def test_what_a_claim_tells_people(cli: Cli) -> None:
+def test_what_a_claim_shows_to_people(cli: Cli) -> None:
     first = cli.lease()
     cli.store.checkpoint_job(cli.job, first, {"step": 3})
     cli.store.release_job(cli.job, first, "failed", error="line 1\nValueError: no", note="look at the disk")
@@ -52,7 +52,7 @@ def test_the_lease_alone(cli: Cli) -> None:
     assert (claim.code, claim.err) == (0, "")
     assert cli.store.heartbeat_job(cli.job, claim.out.strip()).job_id == cli.job
     held = cli.run("claim", cli.job, "--owner", "bob", "--lease")
-    assert (held.code, held.out) == (11, ""), "where the lease should stand, there must be nothing else"
+    assert (held.code, held.out) == (11, ""), "stdout is for the lease alone"
     assert "ann has it" in held.err
     assert cli.json("claim", cli.job, "--lease", code=11)["status"] == "held"
     other = cli.new_name("other")
@@ -64,9 +64,9 @@ def test_the_lease_is_from_the_environment_or_an_option(cli: Cli, monkeypatch: p
     assert cli.call("heartbeat", cli.job, "--lease-id", lease).code == 0
     monkeypatch.setenv("OCTOSTORE_LEASE_ID", lease)
     assert cli.call("heartbeat", cli.job).code == 0
-    assert cli.call("heartbeat", cli.job, "--lease-id", "another").code == 20, "the option counts"
+    assert cli.call("heartbeat", cli.job, "--lease-id", "another").code == 20, "the option takes precedence"
     empty = cli.call("heartbeat", cli.job, "--lease-id", "")
-    assert (empty.code, "lease_id is empty" in empty.err) == (64, True), "also where a variable was empty"
+    assert (empty.code, "lease_id is empty" in empty.err) == (64, True), "as from an empty variable"
     assert cli.call("release", cli.job).code == 0
 
 
@@ -86,19 +86,19 @@ def test_the_lease_is_nowhere_on_disk(cli: Cli, monkeypatch: pytest.MonkeyPatch,
     monkeypatch.chdir(tmp_path)
     lease = cli.run("claim", cli.job, "--lease").out.strip()
     assert cli.run("heartbeat", cli.job, OCTOSTORE_LEASE_ID=lease).code == 0
-    assert cli.run("heartbeat", cli.job).code == 64, "nor is it remembered otherwise"
+    assert cli.run("heartbeat", cli.job).code == 64, "it is not remembered otherwise either"
     files = [path for path in tmp_path.rglob("*") if path.is_file() and not path.name.startswith("octostore.db")]
     assert [path for path in files if lease.encode() in path.read_bytes()] == []
 
 
-def test_a_lease_that_is_over(cli: Cli) -> None:
+def test_a_lost_lease_cannot_be_used(cli: Cli) -> None:
     lease = cli.lease()
     cli.store.force_release(cli.job, reason="its runner is gone")
     cli.lease(owner="bob")
-    beat = cli.run("heartbeat", cli.job, OCTOSTORE_LEASE_ID=lease)
-    assert (beat.code, beat.out) == (20, "")
-    assert "is lost" in beat.err
-    assert lease not in beat.err
+    heartbeat = cli.run("heartbeat", cli.job, OCTOSTORE_LEASE_ID=lease)
+    assert (heartbeat.code, heartbeat.out) == (20, "")
+    assert "is lost" in heartbeat.err
+    assert lease not in heartbeat.err
     late = cli.run("release", cli.job, "--outcome", "done", "--json", OCTOSTORE_LEASE_ID=lease)
     assert late.code == 20
     assert late.json["code"] == "lease_lost"
@@ -132,7 +132,7 @@ def test_a_claim_of_a_session(cli: Cli) -> None:
     assert cli.call("claim", cli.new_name("other"), "--session", "nobodys").code == 64
 
 
-def test_nobody_has_it_for_a_while_after(cli: Cli) -> None:
+def test_a_lock_delay_keeps_a_released_job_from_being_claimed(cli: Cli) -> None:
     claim = cli.json("claim", cli.job, "--lock-delay", "30")
     assert cli.call("release", cli.job, "--lease-id", claim["lease_id"]).code == 0
     delayed = cli.call("claim", cli.job)
@@ -153,17 +153,19 @@ def test_outcomes(cli: Cli, options: list[str], says: str) -> None:
     first = cli.call("release", cli.job, "--lease-id", lease, *options)
     assert first.code == 0
     assert says in first.out
-    assert cli.json("release", cli.job, "--lease-id", lease, *options)["outcome"] == options[1], "again is no error"
+    assert cli.json("release", cli.job, "--lease-id", lease, *options)["outcome"] == options[1], (
+        "repeating is not an error"
+    )
 
 
-def test_who_one_is(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_owner_is_from_the_environment_or_an_option(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OCTOSTORE_OWNER", "nightly")
     assert cli.json("claim", cli.job)["owner"] == "nightly"
     assert cli.json("claim", cli.new_name("other"), "--owner", "ann")["owner"] == "ann"
 
 
 @pytest.mark.parametrize("way", ["file", "stdin"])
-def test_json_from_elsewhere(cli: Cli, way: str, tmp_path: Path) -> None:
+def test_json_from_a_file_or_stdin(cli: Cli, way: str, tmp_path: Path) -> None:
     document = json.dumps({"branch": "fix", "größe": 3})
     if way == "file":
         (tmp_path / "metadata.json").write_text(document, encoding="utf-8")
@@ -187,7 +189,7 @@ def test_an_interrupted_wait(cli: Cli) -> None:
 
 
 def _sleeps(pid: int) -> bool:
-    """Whether it has opened its store or server, and does nothing."""
+    """Whether it has opened its store or server, and is idle."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0]
         opened = {str(path.resolve()) for path in Path(f"/proc/{pid}/fd").iterdir()}

@@ -35,12 +35,15 @@ def test_a_job_through_its_queue(cli: Cli, queue: str) -> None:
     assert "kind       review" in reviewed.out
 
     empty = cli.run("next", queue, "--owner", "ann")
-    told, hint = empty.out.splitlines()
-    assert (empty.code, told.startswith(f"empty: nothing to claim in queue {queue} now: 2 claimed by ")) == (10, True)
+    summary, hint = empty.out.splitlines()
+    assert (empty.code, summary.startswith(f"empty: nothing to claim in queue {queue} now: 2 claimed by ")) == (
+        10,
+        True,
+    )
     assert hint.split("#")[0].split() == ["next", "octostore", "next", queue, "--wait", "5m"]
-    answer = cli.json("next", queue, code=10)
-    assert (answer["status"], answer["all_done"], answer["available_at"]) == ("empty", False, None)
-    assert (answer["queue_status"]["claimed"], "ann" in answer["queue_status"]["owners"]) == (2, True)
+    reply = cli.json("next", queue, code=10)
+    assert (reply["status"], reply["all_done"], reply["available_at"]) == ("empty", False, None)
+    assert (reply["queue_status"]["claimed"], "ann" in reply["queue_status"]["owners"]) == (2, True)
 
 
 def test_an_empty_queue_says_whether_all_is_done(cli: Cli, queue: str) -> None:
@@ -65,7 +68,7 @@ def test_an_empty_queue_says_whether_all_is_done(cli: Cli, queue: str) -> None:
 
 
 def test_waiting_without_an_end(cli: Cli, queue: str) -> None:
-    """It stays for what others hold."""
+    """It keeps waiting while others hold jobs."""
     cli.store.enqueue("build", queue=queue, job_id=cli.job)
     lease = cli.store.claim_next(queue).lease_id
     assert lease is not None
@@ -113,7 +116,7 @@ def test_a_job_for_later(cli: Cli, queue: str) -> None:
 
 
 @pytest.mark.parametrize("way", ["file", "stdin"])
-def test_a_payload_from_elsewhere(cli: Cli, queue: str, way: str, tmp_path: Path) -> None:
+def test_a_payload_from_a_file_or_stdin(cli: Cli, queue: str, way: str, tmp_path: Path) -> None:
     if way == "file":
         (tmp_path / "payload.json").write_text("[1, 2]", encoding="utf-8")
         done = cli.run("enqueue", "sum", "--queue", queue, "--payload", f"@{tmp_path}/payload.json", "--json")
@@ -150,7 +153,7 @@ def test_dead_jobs_and_back(cli: Cli, queue: str) -> None:
 def dead_letter(cli: Cli, queue: str, max_attempts: int = 1) -> None:
     cli.store.enqueue("import", {"customer": 72}, queue=queue, job_id=cli.job, max_attempts=max_attempts)
     for _ in range(max_attempts):
-        cli.store.requeue(cli.job)  # now, and not when its backoff is over
+        cli.store.requeue(cli.job)  # now, and not after its backoff
         error = "Traceback\n  File …\nOSError: no space left"
         cli.store.release_job(cli.job, cli.lease(), "failed", error=error, note="look at the disk")
 
@@ -205,9 +208,9 @@ def test_stories_of_dead_jobs_come_one_by_one(cli: Cli, queue: str) -> None:
     assert sorted(story["job"]["payload"] for story in stories) == [0, 1, 2]
     assert [[event["type"] for event in story["events"]] for story in stories] == [["enqueued", "cancelled"]] * 3
     assert cli.call("dead", "--queue", queue, "--story").out.count(" is dead: import in queue ") == 3
-    told = cli.call("dead", cli.job, "--story")
-    assert (told.code, told.out) == (0, "")
-    assert told.err.startswith(f"octostore: nobody has ever claimed or enqueued {cli.job}")
+    unknown = cli.call("dead", cli.job, "--story")
+    assert (unknown.code, unknown.out) == (0, "")
+    assert unknown.err.startswith(f"octostore: nobody has ever claimed or enqueued {cli.job}")
 
 
 @pytest.mark.parametrize(("options", "left"), [([], 2), (["--keep-attempts"], 1)])
@@ -226,10 +229,10 @@ def test_a_discarded_job(cli: Cli, queue: str) -> None:
     dead_letter(cli, queue)
     done = cli.run("discard", cli.job, "--reason", "the customer has left")
     assert (done.code, done.out) == (0, f"{cli.job} is free now\n")
-    assert cli.call("discard", cli.job).code == 0  # once more is no mistake
+    assert cli.call("discard", cli.job).code == 0  # repeating is not an error
     assert cli.json("dead", cli.job)["jobs"] == []
-    told = cli.call("events", "--job", cli.job).out.splitlines()
-    assert told[-1].endswith(f"  discarded by {cli.store.whoami().name}: the customer has left")
+    events = cli.call("events", "--job", cli.job).out.splitlines()
+    assert events[-1].endswith(f"  discarded by {cli.store.whoami().name}: the customer has left")
     assert cli.call("next", queue).code == 10
 
 
@@ -252,9 +255,9 @@ def test_a_job_that_is_taken_away(cli: Cli) -> None:
     lease = cli.lease()
     done = cli.run("force-release", cli.job, "--reason", "its runner was shut down")
     assert (done.code, done.out) == (0, f"{cli.job} is free now, taken from ann\n")
-    beat = cli.call("heartbeat", cli.job, "--lease-id", lease)
-    assert beat.code == 20
-    assert "its runner was shut down" in beat.err
+    heartbeat = cli.call("heartbeat", cli.job, "--lease-id", lease)
+    assert heartbeat.code == 20
+    assert "its runner was shut down" in heartbeat.err
     assert "ann lost it (force-released) after " in cli.call("owner", cli.job).out
     again = cli.call("force-release", cli.job)
     assert (again.code, again.out) == (0, f"{cli.job} has no owner; nothing changed\n")
@@ -264,9 +267,9 @@ def test_a_job_that_is_cancelled_while_somebody_has_it(cli: Cli) -> None:
     lease = cli.lease()
     done = cli.run("cancel", cli.job, "--reason", "not needed")
     assert (done.code, done.out) == (0, f"{cli.job} is dead now, taken from ann\n")
-    beat = cli.call("heartbeat", cli.job, "--lease-id", lease)
-    assert beat.code == 20
-    assert "('not needed'); the job is dead" in beat.err
+    heartbeat = cli.call("heartbeat", cli.job, "--lease-id", lease)
+    assert heartbeat.code == 20
+    assert "('not needed'); the job is dead" in heartbeat.err
     assert "ann lost it (cancelled) after " in cli.call("owner", cli.job).out
     assert "cancelled and taken from ann by " in cli.call("events", "--job", cli.job).out
     assert "None" not in cli.call("dead", cli.job).out
@@ -279,12 +282,12 @@ def test_a_job_that_is_cancelled_while_somebody_has_it(cli: Cli) -> None:
 def test_an_owner_that_is_asked_to_stop(cli: Cli, command: list[str], then: str) -> None:
     lease = cli.lease()
     done = cli.call(*command, cli.job, "--reason", "going down")
-    told = f"ann will be asked to stop {cli.job} at its next heartbeat{then}\n"
-    assert (done.code, done.out) == (0, told)
+    message = f"ann will be asked to stop {cli.job} at its next heartbeat{then}\n"
+    assert (done.code, done.out) == (0, message)
     assert "not delivered yet: going down" in cli.call("owner", cli.job).out
-    beat = cli.call("heartbeat", cli.job, "--lease-id", lease)
-    assert beat.code == 0
-    assert beat.out.splitlines()[1].endswith(": going down; release the job when you have")
+    heartbeat = cli.call("heartbeat", cli.job, "--lease-id", lease)
+    assert heartbeat.code == 0
+    assert heartbeat.out.splitlines()[1].endswith(": going down; release the job when you have")
     assert "ann has been asked to stop" in cli.call("stop", cli.job).out
     released = cli.call("release", cli.job, "--lease-id", lease, "--json")
     assert released.json["status"] == ("dead" if then else "free")
@@ -294,13 +297,13 @@ def test_an_owner_that_is_asked_to_stop(cli: Cli, command: list[str], then: str)
 
 
 @pytest.mark.parametrize("command", ["requeue", "cancel", "discard", "force-release", "stop"])
-def test_a_job_that_is_not_there(cli: Cli, command: str) -> None:
+def test_an_unknown_job_is_not_found(cli: Cli, command: str) -> None:
     done = cli.run(command, cli.job, "--json")
     assert (done.code, done.json["code"]) == (64, "not_found")
 
 
 @pytest.mark.parametrize(("command", "code"), [("requeue", 11), ("discard", 11)])
-def test_a_job_that_somebody_has(cli: Cli, queue: str, command: str, code: int) -> None:
+def test_a_claimed_job_is_a_conflict(cli: Cli, queue: str, command: str, code: int) -> None:
     cli.store.enqueue("import", queue=queue, job_id=cli.job)
     cli.lease()
     done = cli.call(command, cli.job, "--json")
@@ -318,7 +321,7 @@ def test_several_jobs_at_once(cli: Cli, queue: str) -> None:
     assert [line[:10] for line in requeued.out.splitlines()] == ['{"job_id":', '{"error":"', '{"job_id":']
 
 
-def test_who_waits_says_for_what(cli: Cli, queue: str) -> None:
+def test_a_waiting_command_says_what_it_waits_for(cli: Cli, queue: str) -> None:
     cli.run("enqueue", "build", "--queue", queue)
     cli.run("next", queue, "--owner", "ann")
     waited = cli.run("next", queue, "--wait", "0.1")
@@ -330,7 +333,7 @@ def test_who_waits_says_for_what(cli: Cli, queue: str) -> None:
     assert cli.run("next", queue, "--wait", "1e9").code == 64
 
 
-def test_who_claims_reads_the_whole_checkpoint(cli: Cli) -> None:
+def test_the_next_owner_reads_the_whole_checkpoint(cli: Cli) -> None:
     cli.run("claim", cli.job, "--keep", "--owner", "ann", "--while-pid", "0")
     cli.run("checkpoint", cli.job, json.dumps({"next": "x" * 400}), "--owner", "ann")
     cli.run("release", cli.job, "--owner", "ann")
@@ -362,8 +365,8 @@ def test_the_log_says_who_limited_a_queue(cli: Cli, queue: str) -> None:
         done = cli.call("queue", "set", queue, "--max-claimed", limit)
         assert (done.out, done.err) == (f"queue {queue} is open{', at most 2 at once' if limit == '2' else ''}\n", "")
     by = cli.store.whoami().name
-    told = [line[27:] for line in cli.call("events").out.splitlines() if f"  queue {queue}: " in line]
-    assert told == [f"  queue {queue}: limited to 2 at once by {by}", f"  queue {queue}: limit lifted by {by}"]
+    lines = [line[27:] for line in cli.call("events").out.splitlines() if f"  queue {queue}: " in line]
+    assert lines == [f"  queue {queue}: limited to 2 at once by {by}", f"  queue {queue}: limit lifted by {by}"]
 
 
 def test_a_mistyped_queue_is_noticed(cli: Cli, queue: str) -> None:
@@ -386,7 +389,7 @@ def test_a_mistyped_queue_is_noticed(cli: Cli, queue: str) -> None:
         (["--pause", "--resume"], "not allowed with argument"),
     ],
 )
-def test_settings_that_make_no_sense(cli: Cli, queue: str, options: list[str], problem: str) -> None:
+def test_invalid_settings_are_refused(cli: Cli, queue: str, options: list[str], problem: str) -> None:
     wrong = cli.call("queue", "set", queue, *options)
     assert (wrong.code, problem in wrong.err) == (64, True), wrong
     if "usage:" in wrong.err:
@@ -400,8 +403,13 @@ def test_all_queues_in_a_table(cli: Cli, queue: str) -> None:
     cli.store.claim_next(queue)
     cli.store.set_queue(queue, paused=True, reason="deploying")
     listed = cli.json("queues")
-    (told,) = [one for one in listed["queues"] if one["queue"] == queue]
-    assert (told["ready"], told["claimed"], told["paused"], sum(told["rates"]["enqueued"])) == (1, 1, True, 2)
+    (figures,) = [one for one in listed["queues"] if one["queue"] == queue]
+    assert (figures["ready"], figures["claimed"], figures["paused"], sum(figures["rates"]["enqueued"])) == (
+        1,
+        1,
+        True,
+        2,
+    )
     table = cli.call("queues")
     (row,) = [line for line in table.out.splitlines() if line.startswith(f"{queue} ")]
     assert row.split()[:2] == [queue, "1"]

@@ -34,7 +34,7 @@ def test_ctrl_c_ends_a_server() -> None:
         assert greeting.startswith("OctoStore listens on  http://127.0.0.1:")
         assert run_cli("list", "--url", greeting.split()[-1]).code == 0
         ended = serving.interrupt()
-    assert ended.code == 0, "it has stopped as it should"
+    assert ended.code == 0, "that is a clean stop"
     assert "Traceback" not in ended.err
 
 
@@ -78,7 +78,7 @@ def test_a_server_on_loopback_or_behind_a_proxy_does_not_warn_about_plain_http(a
         ),
     ],
 )
-def test_a_server_that_cannot_be(arguments: list[str], code: int, problem: str) -> None:
+def test_a_server_that_cannot_start_says_why(arguments: list[str], code: int, problem: str) -> None:
     done = run_cli("serve", *arguments, "--json")
     assert done.code == code
     assert problem in done.err
@@ -117,7 +117,7 @@ def test_tokens(cli: Cli) -> None:
     assert cli.call("token", "revoke", "tok-nobodys").code == 64
 
 
-def test_json_of_tokens_before_and_behind(cli: Cli) -> None:
+def test_json_goes_before_and_after_the_command(cli: Cli) -> None:
     name = cli.new_name("ci")
     for line in (["--json", "token", "list"], ["token", "--json", "list"], ["token", "list", "--json"]):
         assert "tokens" in cli.call(*line).json
@@ -184,7 +184,7 @@ def test_a_token_is_not_rotated_if_it_cannot_be_written(clean: Path, server: Ser
     assert run_cli("list", **env).code == 0, "it was not rotated"
 
 
-def test_a_token_is_rotated_where_a_link_leads(clean: Path, server: ServerProcess) -> None:
+def test_rotating_a_token_follows_a_link(clean: Path, server: ServerProcess) -> None:
     path, link = clean / "ci.token", clean / "link.token"
     path.touch(mode=0o600)
     path.write_text(server.new_token("ci", "read") + "\n")
@@ -207,11 +207,11 @@ def test_tokens_for_a_tokens_file(clean: Path, server: ServerProcess) -> None:
         assert run_cli("token", "generate", *wrong).code == 64
     assert not any(clean.rglob("*.db")), "no store is needed"
     refused = run_cli("list", OCTOSTORE_URL=server.url, OCTOSTORE_TOKEN=token)
-    assert refused.code == 77, "a token is good for nothing until a server reads the file"
+    assert refused.code == 77, "a token is useless until a server reads the file"
 
 
 @pytest.mark.usefixtures("empty_store")
-def test_a_token_is_not_written_over_another(clean: Path) -> None:
+def test_a_token_does_not_overwrite_another(clean: Path) -> None:
     path = clean / "ci.token"
     assert run_cli("token", "create", "ci", "--to", str(path)).code == 0
     before = path.read_text()
@@ -221,7 +221,7 @@ def test_a_token_is_not_written_over_another(clean: Path) -> None:
     assert [token["name"] for token in run_cli("token", "list", "--json").json["tokens"]] == ["ci"]
 
 
-def test_the_token_of_a_file(clean: Path, server: ServerProcess) -> None:
+def test_a_token_from_a_file(clean: Path, server: ServerProcess) -> None:
     path = clean / "my.token"
     path.write_text(server.new_token("reader", "read") + "\n")
     path.chmod(0o600)
@@ -233,7 +233,7 @@ def test_the_token_of_a_file(clean: Path, server: ServerProcess) -> None:
     assert f"chmod 600 {path}" in refused.err
 
 
-# Where others can write
+# Folders that others can write to
 
 
 def test_a_home_that_others_can_write_to_is_refused(empty_store: str, server: ServerProcess) -> None:
@@ -253,7 +253,7 @@ def test_a_home_that_others_can_write_to_is_refused(empty_store: str, server: Se
 
 
 @pytest.mark.usefixtures("empty_store")
-def test_a_token_is_not_made_for_a_folder_that_others_can_write_to(clean: Path) -> None:
+def test_no_token_is_created_in_a_folder_that_others_can_write_to(clean: Path) -> None:
     shared = clean / "shared"
     shared.mkdir()
     shared.chmod(0o777)

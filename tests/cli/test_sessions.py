@@ -18,7 +18,7 @@ def name(cli: Cli) -> str:
 
 
 def with_jobs(cli: Cli, name: str, count: int = 2) -> str:
-    """The lease of an open session that has some."""
+    """Open a session with jobs, and return its lease id."""
     lease = cli.store.open_session("ann", session_id=name, ttl=600).reply.lease_id
     for number in range(count):
         cli.lease(f"{cli.job}-{number}", session_id=name)
@@ -81,9 +81,9 @@ def test_one_session_is_shown_in_full(cli: Cli, name: str) -> None:
 
 def test_only_the_last_events_of_a_session_are_shown(cli: Cli, name: str) -> None:
     with_jobs(cli, name, count=20)
-    told = cli.call("sessions", name).out
-    assert told.count(" claimed it") == 10
-    assert f"{cli.job}-19  ann claimed it" in told
+    output = cli.call("sessions", name).out
+    assert output.count(" claimed it") == 10
+    assert f"{cli.job}-19  ann claimed it" in output
 
 
 def test_a_session_is_followed(cli: Cli, name: str) -> None:
@@ -97,19 +97,19 @@ def test_a_session_is_followed(cli: Cli, name: str) -> None:
 
 def test_a_session_that_is_closed(cli: Cli, name: str) -> None:
     cli.store.open_session("ann", session_id=name).close()
-    told = cli.call("sessions", name).out.splitlines()
-    assert told[0] == f"ann had {name}, which is closed: idle"
-    assert told[1].startswith("  ended     ")
-    assert told[-2].endswith(f"{name}  ann closed its session")
+    lines = cli.call("sessions", name).out.splitlines()
+    assert lines[0] == f"ann had {name}, which is closed: idle"
+    assert lines[1].startswith("  ended     ")
+    assert lines[-2].endswith(f"{name}  ann closed its session")
 
 
-def test_a_session_that_is_not_there(cli: Cli, name: str) -> None:
+def test_an_unknown_session_is_not_found(cli: Cli, name: str) -> None:
     done = cli.call("sessions", name, "--json")
     assert (done.code, done.json["code"]) == (64, "not_found")
 
 
-def test_a_session_of_somebody_who_may_not_know_all_jobs(server: ServerProcess) -> None:
-    """How its session stands, and what happened to it, is the caller's own business."""
+def test_a_limited_token_may_see_its_own_session(server: ServerProcess) -> None:
+    """A caller may see its own session and its events."""
     token = server.new_token("one", "read", "claim", prefix="mine-")
     with octostore.connect(server.url, token=token) as store, store.open_session("ann") as session:
         done = run_cli("sessions", session.session_id, OCTOSTORE_URL=server.url, OCTOSTORE_TOKEN=token)
@@ -125,12 +125,12 @@ def test_sessions_of_others_as_an_operator_names_them(server: ServerProcess) -> 
     ours = {"OCTOSTORE_URL": server.url, "OCTOSTORE_TOKEN": server.token}
     rows = [run_cli("sessions", **env).out.splitlines() for env in (theirs, ours)]
     assert [
-        any(row.startswith(name) for row in told) for told, name in zip(rows, ["builder", "ci/builder"], strict=True)
+        any(row.startswith(name) for row in lines) for lines, name in zip(rows, ["builder", "ci/builder"], strict=True)
     ]
-    told = run_cli("sessions", "ci/builder", **ours).out.splitlines()
-    assert told[0] == "ann has ci/builder: idle"
-    assert told[-2].endswith("  ci/builder  ann opened its session")
-    assert told[-1] == "  (full history: octostore events --session ci/builder)"
+    lines = run_cli("sessions", "ci/builder", **ours).out.splitlines()
+    assert lines[0] == "ann has ci/builder: idle"
+    assert lines[-2].endswith("  ci/builder  ann opened its session")
+    assert lines[-1] == "  (full history: octostore events --session ci/builder)"
     assert run_cli("events", "--session", "ci/builder", **ours).out.endswith("  ci/builder  ann opened its session\n")
     missing = run_cli("sessions", "builder", "--json", **ours)
     assert (missing.code, missing.json["error"]) == (64, "no session of 'admin' is named 'builder'")
@@ -147,12 +147,12 @@ def test_a_session_is_closed_by_its_lease_or_by_an_operator(server: ServerProces
     assert (closed.code, closed.out) == (0, "closed by-lease and released its jobs\n")
     operator = {"OCTOSTORE_URL": server.url, "OCTOSTORE_TOKEN": server.token}
     assert run_cli("sessions", "ci/by-operator", "--close", **operator).code == 0
-    told = run_cli("sessions", "by-operator", **first).out
-    assert told.startswith("ann had by-operator, which is closed: idle")
-    assert "  admin closed ann's session\n" in told
+    output = run_cli("sessions", "by-operator", **first).out
+    assert output.startswith("ann had by-operator, which is closed: idle")
+    assert "  admin closed ann's session\n" in output
 
 
-def test_what_is_to_be_closed_has_to_be_said(cli: Cli) -> None:
+def test_close_needs_a_session(cli: Cli) -> None:
     assert cli.call("sessions", "--close").code == 64
 
 
@@ -189,10 +189,10 @@ def test_a_session_is_handed_over(cli: Cli, name: str, way: str) -> None:
     assert "ann released it after " in cli.call("owner", f"{cli.job}-0").out
 
 
-def test_what_is_handed_over_is_no_longer_ones_own(cli: Cli, name: str) -> None:
+def test_a_session_that_was_handed_over_is_lost(cli: Cli, name: str) -> None:
     lease = with_jobs(cli, name)
     assert cli.call("hand-over", name, "--to", "bob", "--lease-id", lease).code == 0
-    assert cli.call("hand-over", name, "--to", "bob", "--lease-id", lease).code == 0, "again is no mistake"
+    assert cli.call("hand-over", name, "--to", "bob", "--lease-id", lease).code == 0, "repeating is not an error"
     refused = cli.call("hand-over", name, "--to", "eve", "--lease-id", lease, "--json")
     assert (refused.code, refused.json["code"]) == (20, "lease_lost")
     assert "'bob'" in refused.err
@@ -212,7 +212,7 @@ def test_a_session_of_somebody_else_is_not_handed_over(server: ServerProcess) ->
 
 @pytest.fixture(params=["file", "server"])
 def hour_ago(request: pytest.FixtureRequest, clean: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """How its sessions are named: they were opened on the file, and a server's operator is somebody else."""
+    """The prefix of its sessions: they were opened on the file, and a server's operator is another principal."""
 
     def fill(store: octostore.OctoStore) -> None:
         store.open_session("ann", session_id="late", ttl=5_400)
@@ -236,8 +236,8 @@ def test_a_session_that_is_lost(hour_ago: str) -> None:
     (_, row) = run_cli("sessions", "--status", "expired").out.splitlines()
     assert row.endswith("  in flight: import-17")
     assert "(late)" not in row
-    told = run_cli("sessions", f"{hour_ago}lost").out
-    assert told.startswith(f"eve disappeared with {hour_ago}lost: idle\n  ended     59m")
-    assert "\n  in flight import-17\n" in told
-    assert "lost  eve disappeared with its session: no heartbeat since " in told
-    assert " (TTL 1m); noticed 59m" in told
+    output = run_cli("sessions", f"{hour_ago}lost").out
+    assert output.startswith(f"eve disappeared with {hour_ago}lost: idle\n  ended     59m")
+    assert "\n  in flight import-17\n" in output
+    assert "lost  eve disappeared with its session: no heartbeat since " in output
+    assert " (TTL 1m); noticed 59m" in output

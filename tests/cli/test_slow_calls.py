@@ -1,4 +1,4 @@
-"""A person at a terminal who waits for a store that does not answer sees why after a second; scripts see nothing."""
+"""A person at a terminal who waits for a store that does not reply sees why after a second; scripts see nothing."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -23,11 +23,11 @@ def at_terminal(url: str, *line: str) -> Iterator[TerminalCli]:
 
 
 @pytest.mark.parametrize("line", [["owner", "job"], ["claim", "job", "--wait", "60"]])
-def test_a_server_that_is_not_there(line: list[str]) -> None:
+def test_a_server_that_is_not_running(line: list[str]) -> None:
     url = f"http://127.0.0.1:{free_port()}"
     with at_terminal(url, *line) as waiting:
         said = waiting.until(f"octostore: cannot reach {url}, trying until ")
-        assert "cannot be reached" not in said.partition("cannot reach")[0], "there was still hope"
+        assert "cannot be reached" not in said.partition("cannot reach")[0], "it was still trying"
 
 
 def test_a_server_that_says_nothing() -> None:
@@ -47,7 +47,7 @@ def test_a_file_that_somebody_else_writes_to(tmp_path: Path) -> None:
             waiting.until("is lost")
 
 
-def test_a_claim_that_waits_as_it_should_is_no_trouble(server: ServerProcess) -> None:
+def test_a_claim_that_waits_for_its_job_is_not_a_slow_call(server: ServerProcess) -> None:
     server.post("/jobs/awaited/claim", {"owner": "ann"})
     with TerminalCli(
         "claim", "awaited", "--wait", "2", OCTOSTORE_URL=server.url, OCTOSTORE_TOKEN=server.token

@@ -1,4 +1,4 @@
-"""Every command in a process that has imported nothing yet: elsewhere, most are forked from one that has everything."""
+"""Every command in a fresh process: in other tests, most are forked from one that has imported everything."""
 
 import os
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ LINES = {
     "run": "run new -- true",
     "claim": "claim new-1",
     "heartbeat": "heartbeat held --lease-id LEASE",
-    "release": "release given-back --lease-id LEASE",
+    "release": "release to-release --lease-id LEASE",
     "mine": "mine",
     "hand-over": "hand-over session --to bob",
     "progress": "run noted -- octostore progress note",
@@ -50,18 +50,18 @@ LINES = {
 }
 BATCH = '{"command": "claim_job", "job_id": "new-3"}\n'
 BY_HTTP = ("run", "claim", "batch", "work", "list", "token", "ui")
-"""Between them, they use all that commands need for a server."""
+"""Together, they use all that commands need for a server."""
 ELSEWHERE = {"demo", "serve", "backup", "restore"}
-"""In `test_demo.py`, on a terminal; here, below, as what the lines are sent to; and in `test_backup.py`."""
+"""Tested in `test_demo.py` and `test_backup.py`; `serve` is started below."""
 
 
-def test_every_command_is_here() -> None:
+def test_every_command_is_covered() -> None:
     assert LINES.keys() | ELSEWHERE == {command.name for command in SUBCOMMANDS}
 
 
 def prepare(store: octostore.OctoStore) -> dict[str, str]:
-    """The leases of those who are named."""
-    leases = {name: store.claim_job(name).lease_id or "" for name in ("held", "given-back", "taken-away")}
+    """Fill the store, and return the lease ids of its claimed jobs."""
+    leases = {name: store.claim_job(name).lease_id or "" for name in ("held", "to-release", "taken-away")}
     for name in ("dead-1", "dead-2", "queued"):
         store.enqueue("build", job_id=name, queue="other")
     for name in ("dead-1", "dead-2"):
@@ -73,7 +73,7 @@ def prepare(store: octostore.OctoStore) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("kind", ["file", "server"])
-def test_it_starts_by_itself(kind: str, tmp_path: Path) -> None:
+def test_every_command_runs_in_a_fresh_process(kind: str, tmp_path: Path) -> None:
     path = f"{Path(SCRIPT[0]).parent}:{os.environ['PATH']}"
     if kind == "file":
         check(LINES.keys() - {"ui"}, {"PATH": path, "OCTOSTORE_URL": f"sqlite:///{tmp_path}/octostore.db"}, None)

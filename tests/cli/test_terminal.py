@@ -1,4 +1,4 @@
-"""On a terminal: colours, tables that fit, and nothing that others have written takes it over."""
+"""On a terminal: colours, tables that fit, and text of others that cannot control it."""
 
 import re
 from datetime import UTC, datetime
@@ -32,7 +32,7 @@ def test_colours_are_for_terminals(cli: Cli) -> None:
     assert ESCAPE not in run_on_terminal("owner", cli.job, "--json")
 
 
-def test_labels_stand_below_each_other_with_colours_too(cli: Cli) -> None:
+def test_labels_are_aligned_with_colours_too(cli: Cli) -> None:
     cli.lease()
     coloured = _COLOUR.sub("", run_on_terminal("owner", cli.job)).splitlines()
     plain = run_cli("owner", cli.job).out.splitlines()
@@ -48,7 +48,7 @@ def test_tables_fit(cli: Cli, columns: int) -> None:
     seen = _COLOUR.sub("", run_on_terminal("list", prefix, columns=columns)).splitlines()
     assert len(seen) == 4
     assert max(map(cells, seen)) <= columns
-    assert max(map(cells, seen)) > columns - 3, "what room there is, is used"
+    assert max(map(cells, seen)) > columns - 3, "the whole width is used"
     assert_aligned(seen)
 
 
@@ -61,13 +61,13 @@ def test_tables_in_a_pipe_are_not_cut(cli: Cli) -> None:
     assert_aligned(out.splitlines())
 
 
-def test_a_terminal_that_does_not_know_its_size(cli: Cli) -> None:
+def test_on_a_terminal_of_unknown_size_nothing_is_cut(cli: Cli) -> None:
     cli.lease(owner="a-name-that-is-longer-than-the-title")
     assert "a-name-that-is-longer-than-the-title" in run_on_terminal("list", cli.job, columns=0)
 
 
 def assert_aligned(lines: list[str]) -> None:
-    """Wherever a column begins in the header, one begins in each row: two spaces before it, and a letter in it."""
+    """Check that each row has two spaces before every column of the header."""
     header, *rows = lines
     starts = [match.start(1) for match in re.finditer(r"(?:^|  )(\S)", header)]
     for row in rows:
@@ -78,7 +78,7 @@ def assert_aligned(lines: list[str]) -> None:
 
 
 def _by_cell(row: str) -> list[str]:
-    """What is in each cell of a line."""
+    """The letter in each cell of a line."""
     found: list[str] = []
     for letter in row:
         found += [letter] * cells(letter)
@@ -89,7 +89,7 @@ def test_widths() -> None:
     assert cells("abc") == 3
     assert cells("件名") == 4
     assert cells("e\u0301") == 1
-    assert cells("\u2764\ufe0f") == 1  # a heart, and what makes it coloured
+    assert cells("\u2764\ufe0f") == 1  # a heart, and the selector that makes it coloured
     assert as_table(("A", "B"), [("件名", "x"), ("a", "yy")]) == ["A     B", "件名  x", "a     yy"]
     assert as_table(("NAME", "B"), [("件名件名", "x")], width=9) == ["NAME    B", "件名…   x"]
     whole = as_table(("JOB", "NOTE"), [("acme/shop#12", "a long story of what went wrong")], width=24)
@@ -98,7 +98,7 @@ def test_widths() -> None:
     assert max(map(cells, as_table(["COLUMN"] * 9, [["value"] * 9], width=20))) == 20
 
 
-def test_a_watched_list_is_painted_over(cli: Cli) -> None:
+def test_a_watched_list_is_redrawn_in_place(cli: Cli) -> None:
     prefix = cli.new_name("paint")
     with TerminalCli("list", prefix, "--watch", "--interval", "0.1", lines=10) as watching:
         watching.until(f"no claimed jobs that begin with {prefix}")
@@ -111,15 +111,15 @@ def test_a_watched_list_is_painted_over(cli: Cli) -> None:
         frames = watching.seen.split(f"{ESCAPE}[H")
     assert len(frames) > 3
     assert max(frame.count("\n") for frame in frames[1:]) <= 9, "nothing scrolls"
-    assert f"{ESCAPE}[J" in frames[1], "nothing is left of what was there before"
+    assert f"{ESCAPE}[J" in frames[1], "the rest of the screen is cleared"
 
 
-def test_a_watched_list_without_a_terminal_is_not_painted(cli: Cli) -> None:
+def test_a_watched_list_without_a_terminal_is_not_redrawn(cli: Cli) -> None:
     with cli.start("list", cli.job, "--watch", "--interval", "0.1") as watching:
         assert ESCAPE not in watching.line()
 
 
-def test_what_others_have_written_is_only_read(cli: Cli) -> None:
+def test_text_of_others_cannot_control_the_terminal(cli: Cli) -> None:
     queue = cli.new_name("queue")
     cli.store.enqueue("import", {"payload": HOSTILE}, queue=queue, job_id=cli.job, max_attempts=1)
     lease = cli.lease(metadata={"x": HOSTILE})
@@ -136,7 +136,7 @@ def test_what_others_have_written_is_only_read(cli: Cli) -> None:
     assert f"doing     {SHOWN} (" in shown[0]
 
 
-def test_what_is_written_in_sessions_is_only_read(cli: Cli) -> None:
+def test_text_in_sessions_cannot_control_the_terminal(cli: Cli) -> None:
     name = cli.new_name("session")
     session = cli.store.open_session("ann", session_id=name)
     session.save({"x": HOSTILE})
@@ -147,7 +147,7 @@ def test_what_is_written_in_sessions_is_only_read(cli: Cli) -> None:
     assert f"  note      {SHOWN}\n" in shown[1]
 
 
-def test_a_sentence_about_what_somebody_did_last() -> None:
+def test_sentences_about_events_cannot_control_the_terminal() -> None:
     data = {"owner": "ann", "heartbeat_at": datetime.now(UTC), "ttl_ms": 1_000, "note": HOSTILE, "status": "free"}
     for kind in ("expired", "released", "failed"):
         at = datetime.now(UTC)

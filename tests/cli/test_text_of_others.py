@@ -1,7 +1,7 @@
-"""What others wrote never reaches a terminal raw, whichever command shows it, and whoever let it in.
+"""What others wrote never reaches a terminal raw, whichever command shows it.
 
-The rules keep much of it out of a store. Here it stands in every field all the same: written past them, by a store or
-a server that is not as honest as ours.
+Validation keeps much of it out of a store. Here every field contains it anyway, as if a store or a server did not
+validate.
 """
 
 import json
@@ -20,7 +20,7 @@ from tests.support.cli import Done, run_cli, run_on_terminal
 from tests.support.text_of_others import NASTY, hidden_in
 
 PLACE = "NASTY"
-"""What stands in for it while the rules are looking."""
+"""The placeholder for it, which passes validation."""
 DAY = 86_400
 LINES: dict[str, list[str]] = {
     "run": ["run held -- true", "run held --wait 1 -- true", "run done --once -- true", "run dead -- true"],
@@ -74,9 +74,9 @@ LINES: dict[str, list[str]] = {
     "setup": [],  # shows the names of its own files, and nothing of a store
     "hook": [],  # has its own tests, in tests/agents: its stdout is for a program
     "mcp": [],  # has its own tests: its stdout is for a program
-    "demo": [],  # shows a store of its own, and takes its time
+    "demo": [],  # shows only its own store, and takes long
 }
-"""How each command is called to show what is in the store, or what it was called with."""
+"""Command lines that show what is in the store, or what they were called with."""
 NEEDS_PROCESS = ("run", "work", "batch", "events --follow")
 BATCH = [{"command": "claim_job", "job_id": "held"}, {"command": "requeue_job", "job_id": "held"}]
 
@@ -102,7 +102,7 @@ def fill(store: octostore.OctoStore) -> None:
     store.cancel("cancelled", reason=nasty)
     lease_of(store, "forced")
     store.force_release("forced", reason=nasty)
-    lease_of(store, f"forced-{PLACE}", ttl=1)  # it has run out since
+    lease_of(store, f"forced-{PLACE}", ttl=1)  # it has expired since
     store.enqueue(f"kind-{PLACE}", nasty, queue="line", job_id=f"job-{PLACE}")
     store.enqueue(f"kind-{PLACE}", nasty, queue="other", job_id="other")
     store.limit_queue(f"queue-{PLACE}", 3)
@@ -118,7 +118,7 @@ def lease_of(store: octostore.OctoStore, job: str, **options: object) -> str:
 
 
 def plant(database: sqlite3.Connection) -> None:
-    """Where `PLACE` stands: as it is in text, and as JSON has it in what is JSON."""
+    """Replace `PLACE` everywhere: raw in text, and escaped in JSON."""
     query = "SELECT name, sql FROM sqlite_master WHERE type = ?"
     triggers = database.execute(query, ["trigger"]).fetchall()
     for name, _ in triggers:
@@ -147,7 +147,7 @@ def hostile_store(
         yield
 
 
-def test_every_command_is_looked_at() -> None:
+def test_every_command_is_covered() -> None:
     assert set(LINES) == {command.name for command in SUBCOMMANDS}, (
         "say in LINES how a new command shows text of others"
     )
@@ -155,7 +155,7 @@ def test_every_command_is_looked_at() -> None:
 
 @pytest.mark.usefixtures("hostile_store")
 @pytest.mark.parametrize("command", [name for name, lines in LINES.items() if lines])
-def test_it_never_gets_out_raw(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_is_never_shown_raw(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     shown = ""
     for line in LINES[command]:
         for form in ([], ["--json"]):
@@ -183,7 +183,7 @@ def call(line: str, form: list[str], capsys: pytest.CaptureFixture[str]) -> Done
 @pytest.mark.parametrize(
     "line", ["owner held", "owner tried", "list", "events", "dead --story", "sessions local/session"]
 )
-def test_not_on_a_terminal_either_where_only_our_own_colours_are(line: str) -> None:
+def test_on_a_terminal_only_our_own_colours_are_raw(line: str) -> None:
     seen = run_on_terminal(*line.split())
     for colour in ("\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[32m", "\x1b[33m"):
         seen = seen.replace(colour, "")
@@ -191,7 +191,7 @@ def test_not_on_a_terminal_either_where_only_our_own_colours_are(line: str) -> N
     assert r"\x1b[31m" in seen
 
 
-def test_a_command_line_that_makes_no_sense(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_command_line_is_not_shown_raw(capsys: pytest.CaptureFixture[str]) -> None:
     for words in ([NASTY], ["list", f"--{NASTY}"], ["list", "--limit", NASTY], ["list", "--limit", NASTY, "--json"]):
         assert main(words) == 64
         out, err = capsys.readouterr()
@@ -199,15 +199,15 @@ def test_a_command_line_that_makes_no_sense(capsys: pytest.CaptureFixture[str]) 
         assert r"\x1b[31m" in err
 
 
-def test_not_in_the_largest_documents_either(cli: Cli) -> None:
+def test_it_is_not_shown_raw_in_the_largest_documents_either(cli: Cli) -> None:
     script = "<script>alert(1)</script>"
     text = script + NASTY
     payload = [text, script * (PAYLOAD_BYTES // len(script) - 10), text]
     cli.store.enqueue("build", payload, job_id=cli.job, max_attempts=1)
     cli.store.release_job(cli.job, cli.lease(), "failed", error=text * 20, note=text * 10)
-    told = cli.call("dead", cli.job, "--story")
-    assert hidden_in(told.out) == []
-    assert payload[1] in told.out
+    story = cli.call("dead", cli.job, "--story")
+    assert hidden_in(story.out) == []
+    assert payload[1] in story.out
     as_json = cli.call("dead", cli.job, "--story", "--json")
     assert hidden_in(as_json.out) == []
     job = json.loads(as_json.out)["job"]

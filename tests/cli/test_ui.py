@@ -1,4 +1,4 @@
-"""`octostore ui`: from a terminal to the live page, logged in; and no secret on the way that others could see."""
+"""`octostore ui` opens the live page, logged in, and others see no secret on the way."""
 
 import os
 import re
@@ -31,7 +31,7 @@ def seen(tmp_path: Path) -> Path:
 
 
 def browser(seen: Path, read: str = 'cat "$path"') -> str:
-    """One that notes what it is started with, and what it opens."""
+    """A browser that records what it is started with, and what it opens."""
     path = seen / "browser"
     path.write_text(BROWSER.replace("{seen}", str(seen)).replace("{read}", read))
     path.chmod(0o700)
@@ -39,7 +39,7 @@ def browser(seen: Path, read: str = 'cat "$path"') -> str:
 
 
 def ui(server: ServerProcess, *arguments: str, **env: str) -> Done:
-    """With the store of this server, and not the server itself."""
+    """Run `octostore ui` with the store of this server, and not with its URL."""
     headless = {"BROWSER": "", "DISPLAY": "", "WAYLAND_DISPLAY": ""}
     return run_cli("ui", *arguments, OCTOSTORE_HOME=str(server.home), **(headless | env))
 
@@ -62,11 +62,11 @@ def test_a_link_logs_in(server: ServerProcess, names_server: bool) -> None:
     assert log_in(server, done.out.strip()).status == 401
 
 
-def test_as_json(server: ServerProcess) -> None:
-    told = ui(server, "--print", "--json").json
-    assert set(told) == {"page", "link", "expires_at"}
-    assert told["page"] == f"{server.url}/"
-    assert log_in(server, told["link"]).status == 204
+def test_the_link_as_json(server: ServerProcess) -> None:
+    document = ui(server, "--print", "--json").json
+    assert set(document) == {"page", "link", "expires_at"}
+    assert document["page"] == f"{server.url}/"
+    assert log_in(server, document["link"]).status == 204
 
 
 def test_a_browser_opens_the_page_and_nobody_else_sees_the_link(server: ServerProcess, seen: Path) -> None:
@@ -114,14 +114,14 @@ def test_without_a_browser_it_says_so_and_prints_the_link(server: ServerProcess,
 
 
 def test_without_a_server_it_says_what_to_type(clean: Path) -> None:
-    for there_is_a_store in (False, True):
-        if there_is_a_store:
+    for has_store in (False, True):
+        if has_store:
             assert run_cli("claim", "J", "--owner", "ann").code == 0
         done = run_cli("ui", "--print")
         assert done.code == 69
         assert "none of your servers on this machine serves this store" in done.err
         assert "octostore serve" in done.err
-        assert (clean / "octostore" / "octostore.db").exists() == there_is_a_store
+        assert (clean / "octostore" / "octostore.db").exists() == has_store
 
 
 def test_a_server_of_another_store_is_not_taken_for_ours(server: ServerProcess, tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_a_server_that_is_gone_is_unreachable(server: ServerProcess, tmp_path: P
     assert ui(server, "--print", "--url", server.url, OCTOSTORE_TOKEN=new_token()).code == 77
 
 
-def test_of_several_servers_it_says_which_one_it_takes(tmp_path: Path) -> None:
+def test_of_several_servers_it_says_which_one_it_uses(tmp_path: Path) -> None:
     with ServerProcess(tmp_path) as first, ServerProcess(tmp_path) as second:
         done = ui(first, "--print")
         assert done.out.startswith(f"{second.url}/#login=")
