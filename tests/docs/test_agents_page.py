@@ -1,7 +1,7 @@
 """The how-to for agents is followed, block by block.
 
-`sh` runs from top to bottom, in one shell for each section, and `text` behind it is what it prints. In `console`, each
-line runs in a shell of its own, `agent-7$` in one of that agent. Blocks about MCP are run in `tests/mcp`, with the
+`sh` runs from top to bottom, in one shell for each section; the `text` after it is what it prints. In `console`, each
+line runs in its own shell; `agent-7$` is a shell of that agent. Blocks about MCP are run in `tests/mcp`, with the
 official client.
 """
 
@@ -30,7 +30,7 @@ SET_UP = TEXT.partition("\n")[0]
 STEP = re.compile(r"^(?:([\w-]*)\$|(#)) (.*)\n((?:(?![\w-]*\$ |# ).*\n)*)", re.MULTILINE)
 DURATION = re.compile(r"\b\d+(?:\.\d+)?(?:ms|s|m|h)\b(?: \d+(?:s|m))?(?: ago)?|\bnow\b")
 TOO_BUSY = ("no answer within 0", "has not answered within")
-"""What a hook says that did not wait. Elsewhere it is called again."""
+"""What a hook says if a busy store did not reply in time. The line is then run again, unless the page shows that."""
 
 
 @pytest.fixture
@@ -58,19 +58,19 @@ def test_every_block_is_run() -> None:
     }
 
 
-def test_the_page_and_the_readme_begin_with_the_one_line() -> None:
+def test_the_page_and_the_readme_begin_with_the_setup_command() -> None:
     line = "octostore setup claude"
     assert blocks_of(PAGE)[0].text == f"{line}\n"
     assert blocks_of(ROOT / "README.md", under="In a coding agent")[0].text.startswith(line)
 
 
-def test_it_is_set_up_and_taken_out_again(machine: Machine) -> None:
+def test_it_is_set_up_and_removed_again(machine: Machine) -> None:
     follow(blocks_of(PAGE, under=SET_UP), machine)
-    there = [(machine.folder / name).exists() for name in (".codex/config.toml", ".cursor/mcp.json", ".mcp.json")]
-    assert there == [True, True, False]
+    exist = [(machine.folder / name).exists() for name in (".codex/config.toml", ".cursor/mcp.json", ".mcp.json")]
+    assert exist == [True, True, False]
 
 
-def test_answers_have_the_exit_codes_of_the_table() -> None:
+def test_replies_have_the_exit_codes_of_the_table() -> None:
     rows = re.findall(r"^\| [^|]+ \| (?:exit code )?(\d+) \| ([^|]+) \|", TEXT, re.MULTILINE)
     codes = {word: int(code) for code, words in rows for word in re.findall(r"`(\w+)`", words)}
     assert exit_codes.CLAIMS.items() <= codes.items()
@@ -85,7 +85,7 @@ def test_answers_have_the_exit_codes_of_the_table() -> None:
 
 
 class Shells:
-    """A new one for each line."""
+    """A new shell for each line."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
@@ -95,14 +95,15 @@ class Shells:
         for block in blocks_of(PAGE, "console", under=section):
             steps = STEP.findall(block.text)
             assert (
-                "".join(f"{'#' if it else f'{who}$'} {typed}\n{said}" for who, it, typed, said in steps) == block.text
+                "".join(f"{'#' if remark else f'{who}$'} {typed}\n{expected}" for who, remark, typed, expected in steps)
+                == block.text
             )
-            for who, is_remark, typed, said in steps:
+            for who, is_remark, typed, expected in steps:
                 if is_remark:
                     assert typed == "here the keeper is killed"
                     os.kill(self._keeper, signal.SIGKILL)
                 else:
-                    check_printed(alike(said), alike(self._type(who, typed)))
+                    check_printed(normalized(expected), normalized(self._type(who, typed)))
 
     def _type(self, who: str, line: str) -> str:
         typed = shlex.split(line)
@@ -117,17 +118,17 @@ class Shells:
         return printed
 
 
-def alike(said: str) -> str:
-    """Whatever the machine is called, and however long everything takes."""
-    said = DURATION.sub("7s", said.replace(f"on {os.uname().nodename},", "on vm,"))
-    return re.sub(r" {2,}", "  ", said)
+def normalized(printed: str) -> str:
+    """Replace the host name and all durations."""
+    printed = DURATION.sub("7s", printed.replace(f"on {os.uname().nodename},", "on vm,"))
+    return re.sub(r" {2,}", "  ", printed)
 
 
 def expected_code(printed: str) -> int:
     if " is lost: " in printed:
         return exit_codes.LOST
-    answer = re.match(r'(?:{"status":")?(\w+)', printed)
-    return exit_codes.CLAIMS.get(answer[1], exit_codes.SUCCESS) if answer else exit_codes.SUCCESS
+    status = re.match(r'(?:{"status":")?(\w+)', printed)
+    return exit_codes.CLAIMS.get(status[1], exit_codes.SUCCESS) if status else exit_codes.SUCCESS
 
 
 def test_agents_with_a_shell(machine: Machine) -> None:

@@ -1,4 +1,4 @@
-"""What CONTRIBUTING says a change touches: two of them, made on a copy."""
+"""CONTRIBUTING lists the files that a change touches: two such changes, made on a copy."""
 
 import re
 import shutil
@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 Edits: TypeAlias = dict[str, list[tuple[str, str]]]
-"""By file: a text that is there once, and what stands there afterwards. Of a new file, all of it."""
+"""For each file, texts that occur once and their replacements; for a new file, an empty text and all its content."""
 
 A_COMMAND: Edits = {
     "core/commands.py": [
@@ -177,7 +177,7 @@ loop.stop()
 
 
 def named_files(change: str) -> set[str]:
-    """In its row of the table; where there is a choice, the one that is named."""
+    """Return the files in its row of the table; of alternatives, only the one named there."""
     row = re.search(rf"^\| {change} \| (.*) \|$", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
     assert row is not None, change
     return set(re.findall("`([^`]+)`", row[1]))
@@ -201,7 +201,7 @@ def apply(edits: Edits, package: Path) -> None:
     ],
     ids=["a command", "a field of claims"],
 )
-def test_a_change_takes_these_files(tmp_path: Path, change: str, edits: Edits, use: str) -> None:
+def test_a_change_touches_the_files_in_the_table(tmp_path: Path, change: str, edits: Edits, use: str) -> None:
     assert edits.keys() == named_files(change)
     copy = tmp_path / "src"
     shutil.copytree(ROOT / "src", copy, ignore=shutil.ignore_patterns("__pycache__"))

@@ -33,7 +33,7 @@ def run(path: Path, text: str) -> None:
     names: dict[str, Any] = {"__name__": "__main__"}
     for block in _BLOCK.finditer(text):
         line = text.count("\n", 0, block.start(1))
-        # Line numbers of the document, so that a failure points there.
+        # With the line numbers of the document, so that a failure points there.
         exec(compile("\n" * line + block.group(1), str(path), "exec"), names)
     if "store" in names:
         names["store"].close()

@@ -1,6 +1,6 @@
-"""What the how-tos tell their readers to type, to install and to configure is done, for real.
+"""What the how-tos say to type, to install and to configure is done for real.
 
-Blocks of `sh` are run from top to bottom, in one shell for each page; `text` behind one is what it prints. Crontabs,
+Blocks of `sh` are run from top to bottom, in one shell for each page; the `text` after one is what it prints. Crontabs,
 units and workflows (`crontab`, `ini`, `yaml`) are run as cron, systemd and GitHub would, with other paths.
 """
 
@@ -78,8 +78,8 @@ def test_a_program_and_a_worker_are_traced(new_machine: NewMachine) -> None:
 def test_a_command_continues_the_trace_of_its_job(new_machine: NewMachine) -> None:
     machine = new_machine("machine")
     (continuing,) = blocks_of(PAGES["traces"], "python")
-    tell = "    open('seen', 'w').write(format(trace.get_current_span().get_span_context().trace_id, '032x'))"
-    (machine.folder / "report.py").write_text(replaced(continuing.text, {"    ...": tell}), "utf-8")
+    save_trace_id = "    open('seen', 'w').write(format(trace.get_current_span().get_span_context().trace_id, '032x'))"
+    (machine.folder / "report.py").write_text(replaced(continuing.text, {"    ...": save_trace_id}), "utf-8")
     trace_id = "0af7651916cd43dd8448eb211c80319c"
     machine.do(f"TRACEPARENT=00-{trace_id}-b7ad6b7169203331-01 octostore enqueue report --queue reports")
     machine.do("octostore work reports --until-empty -- python3 report.py")
@@ -93,7 +93,7 @@ def migrated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
         yield machine
 
 
-def test_of_four_replicas_one_migrates_and_all_go_on(migrated: Machine) -> None:
+def test_one_of_four_replicas_migrates_and_all_go_on(migrated: Machine) -> None:
     code, printed = migrated.start(["octostore", "events", "--job", "migrate-2026-11"]).end()
     claimed, finished = printed.splitlines()
     assert code == 0
@@ -101,7 +101,7 @@ def test_of_four_replicas_one_migrates_and_all_go_on(migrated: Machine) -> None:
     assert finished.endswith("finished it")
 
 
-def test_a_migration_that_fails_is_tried_by_each_replica_once(migrated: Machine) -> None:
+def test_each_replica_tries_a_failing_migration_once(migrated: Machine) -> None:
     _shebang, _, entrypoint = (migrated.folder / "entrypoint.sh").read_text(encoding="utf-8").partition("\n")
     migrated.script("failing.sh", replaced(entrypoint, {"2026-11": "2027-01", "python3 migrate.py": "sh -c 'exit 3'"}))
     replicas = [migrated.start(["./failing.sh", "echo", "serves"]) for _ in range(3)]
@@ -125,7 +125,7 @@ def test_a_migration_that_wakes_up_too_late_is_refused(migrated: Machine) -> Non
 
 
 def crontab(number: int, replacements: dict[str, object]) -> tuple[dict[str, str], str]:
-    """The settings and the command of one of the page's."""
+    """Return the settings and the command of one of the page's crontabs."""
     text = replaced(blocks_of(PAGES["cron"], "crontab")[number].text, replacements)
     *settings, line = text.splitlines()
     command = re.fullmatch(r"(?:\S+ ){5} *(.+)", line)
@@ -145,7 +145,7 @@ def served(server: ServerProcess, machine: Machine, report: Path) -> dict[str, o
     return {URL: server.url, "/etc/octostore/nightly.token": token, "/usr/local/bin/report.sh": report}
 
 
-def test_one_machine_does_what_is_in_the_crontabs_of_all(
+def test_one_machine_runs_what_is_in_the_crontabs_of_all(
     server: ServerProcess, new_machine: NewMachine, tmp_path: Path
 ) -> None:
     machines = [new_machine(name) for name in ("web-1", "web-2", "late")]
@@ -158,7 +158,7 @@ def test_one_machine_does_what_is_in_the_crontabs_of_all(
 
     ((skipped, holding),) = [(one, other) for one, other in (started, started[::-1]) if one.has_ended]
     assert skipped.end() == (0, "")
-    # Its clock is behind by as long as the report takes, and the report is finished.
+    # The clock of the late machine is behind, so it starts after the report has finished.
     assert start_by_cron(*late).end() == (0, "")
     assert not holding.has_ended
     holding.send_to_group(signal.SIGTERM)
@@ -185,8 +185,8 @@ def test_a_machine_that_dies_is_replaced_in_the_same_night(
     assert sorted(code for code, _ in ended if code in {0, 10}) == [0, 10]
     assert lines_of(done) == ["a report"]
     assert types_of(server, job["job_id"]) == ["claimed", "expired", "claimed", "done"]
-    told = [line for machine in machines for line in lines_of(machine.folder / "report.log")]
-    assert any("is already done" in line for line in told)
+    logged = [line for machine in machines for line in lines_of(machine.folder / "report.log")]
+    assert any("is already done" in line for line in logged)
 
 
 def test_on_one_machine_a_slow_run_is_not_overtaken(new_machine: NewMachine, tmp_path: Path) -> None:
@@ -223,12 +223,12 @@ def start_by_systemd(machine: Machine, unit: str) -> Process:
 
 
 def stop_by_systemd(process: Process, unit: str) -> None:
-    assert setting(unit, "KillMode") == ["mixed"]  # the signal goes to the process that systemd has started
+    assert setting(unit, "KillMode") == ["mixed"]  # the signal goes to the process that systemd started
     process.send(signal.SIGTERM)
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd on this machine")
-def test_the_units_are_understood(new_machine: NewMachine) -> None:
+def test_systemd_accepts_the_units(new_machine: NewMachine) -> None:
     machine = new_machine("machine")
     assert sorted(UNITS) == [
         "nightly-report.service",
@@ -237,16 +237,16 @@ def test_the_units_are_understood(new_machine: NewMachine) -> None:
         "review-worker.service",
     ]
     for name, unit in UNITS.items():
-        here = unit.replace("/opt/octostore/bin/", f"{machine.bin}/")
-        (machine.folder / name).write_text(re.sub(r"/usr/local/bin/\S+", "/bin/true", here), encoding="utf-8")
-    told = subprocess.run(
+        local_unit = unit.replace("/opt/octostore/bin/", f"{machine.bin}/")
+        (machine.folder / name).write_text(re.sub(r"/usr/local/bin/\S+", "/bin/true", local_unit), encoding="utf-8")
+    verified = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", *(str(machine.folder / name) for name in UNITS)],
         capture_output=True,
         text=True,
         timeout=PATIENCE_SECONDS,
         check=False,
     )
-    assert (told.returncode, told.stdout, told.stderr) == (0, "", "")
+    assert (verified.returncode, verified.stdout, verified.stderr) == (0, "", "")
 
 
 def test_a_unit_for_a_job_is_skipped_elsewhere_and_can_be_stopped(
@@ -265,13 +265,13 @@ def test_a_unit_for_a_job_is_skipped_elsewhere_and_can_be_stopped(
         },
     )
     (successes,) = setting(unit, "SuccessExitStatus")
-    here = start_by_systemd(machine, unit)
+    running = start_by_systemd(machine, unit)
     until(log.exists)
-    code, told = start_by_systemd(machine, unit).end()
-    assert str(code) in successes.split(), told
-    stop_by_systemd(here, unit)
-    code, told = here.end()
-    assert str(code) in successes.split(), told
+    code, printed = start_by_systemd(machine, unit).end()
+    assert str(code) in successes.split(), printed
+    stop_by_systemd(running, unit)
+    code, printed = running.end()
+    assert str(code) in successes.split(), printed
     assert lines_of(log) == ["started", "TERM"]
     assert types_of(server, "nightly-report") == ["claimed", "released"]
 
@@ -298,8 +298,8 @@ def test_a_unit_for_a_worker_drains(server: ServerProcess, new_machine: NewMachi
     stop_by_systemd(worker, unit)
     worker.hear("no new jobs")
     go.touch()
-    code, told = worker.end()
-    assert code == 0, told
+    code, printed = worker.end()
+    assert code == 0, printed
     jobs = [server.get(f"/jobs/review-{number}").json for number in (1, 2, 3)]
     assert [job["status"] for job in jobs] == ["done", "done", "queued"]
     assert jobs[0]["result"] == "looks good"
@@ -319,14 +319,14 @@ def test_a_unit_for_the_server_serves(tmp_path: Path) -> None:
 
 
 def steps() -> dict[str, dict[str, Any]]:
-    """Those of the workflow that have a name."""
+    """Return the named steps of the workflow."""
     (block,) = blocks_of(PAGES["github-actions"], "yaml")
     workflow = importlib.import_module("yaml").safe_load(block.text)
     return {step["name"]: step for step in workflow["jobs"]["deploy"]["steps"] if "name" in step}
 
 
 class Runner:
-    """Runs the step that deploys. Deploys wait for `go` before they end."""
+    """Runs the step that deploys. A deploy ends when `go` exists."""
 
     def __init__(self, machine: Machine, server: ServerProcess, ttl: str = "2m") -> None:
         self.log, self.go = machine.folder / "log", machine.folder / "go"
@@ -364,7 +364,7 @@ class Runner:
         until(lambda: b"\noctostore_waiting_claims 1.0\n" in self._server.get("/metrics").body)
 
     def type(self, line: str) -> str:
-        """As an operator."""
+        """Run a line as an operator."""
         env = {"OCTOSTORE_URL": self._server.url, "OCTOSTORE_TOKEN": self._server.token}
         code, printed = self._machine.start(["bash", "-c", line], env).end()
         assert code == 0, printed
@@ -374,13 +374,13 @@ class Runner:
         return types_of(self._server, "deploy-production")
 
 
-def typed_on_the_page(beginning: str) -> tuple[str, str]:
-    """A line of a `console` block, and what is printed then."""
+def typed_on_the_page(start: str) -> tuple[str, str]:
+    """Return a line of a `console` block, and what it prints."""
     for block in blocks_of(PAGES["github-actions"], "console"):
         line, _, printed = block.text.removeprefix("$ ").partition("\n")
-        if line.startswith(beginning):
+        if line.startswith(start):
             return line, printed
-    raise AssertionError(beginning)
+    raise AssertionError(start)
 
 
 def test_deploys_wait_for_each_other_and_anybody_sees_who_deploys(
@@ -400,11 +400,11 @@ def test_deploys_wait_for_each_other_and_anybody_sees_who_deploys(
     assert runner.story() == ["claimed", "released"] * 2
 
 
-def test_a_cancelled_deploy_gives_the_job_back(server: ServerProcess, new_machine: NewMachine) -> None:
+def test_a_cancelled_deploy_releases_the_job(server: ServerProcess, new_machine: NewMachine) -> None:
     runner = Runner(new_machine("runner"), server)
     deploy = runner.deploy(1)
     runner.until_begun(1)
-    deploy.send(signal.SIGINT)  # GitHub tells nobody but the process of the step
+    deploy.send(signal.SIGINT)  # GitHub signals only the process of the step
     assert deploy.end()[0] == 130
     assert runner.story() == ["claimed", "released"]
     assert "stopped" in server.get("/jobs/deploy-production").json["note"]

@@ -1,4 +1,4 @@
-"""The page on scale repeats limits of the code and numbers of the benchmarks, and none that have changed since."""
+"""The limits and numbers on the page on scale are those of the code and of the benchmarks."""
 
 import re
 
@@ -40,7 +40,7 @@ def test_the_limits_are_those_of_the_code(row: str) -> None:
     assert row in re.sub(r"\n(?![|\n])", " ", PAGE)
 
 
-def test_checkpoints_and_results_have_one_limit_and_so_have_payloads_and_contexts() -> None:
+def test_checkpoints_and_results_share_a_limit_and_so_do_payloads_and_contexts() -> None:
     assert limits.CHECKPOINT_BYTES == limits.RESULT_BYTES
     assert limits.PAYLOAD_BYTES == limits.CONTEXT_BYTES
 
@@ -57,6 +57,6 @@ def test_checkpoints_and_results_have_one_limit_and_so_have_payloads_and_context
         ("Fifty open live pages take 7 %", "6.7 %"),
     ],
 )
-def test_the_rates_are_those_that_were_measured(here: str, there: str) -> None:
+def test_the_rates_are_the_measured_ones(here: str, there: str) -> None:
     assert here in PAGE
     assert there in PERFORMANCE

@@ -36,7 +36,7 @@ def alerts() -> list[dict[str, Any]]:
 
 
 def expressions() -> list[str]:
-    """Those of the dashboard."""
+    """Return every query of the dashboard."""
     return [target["expr"] for panel in PANELS for target in panel["targets"]]
 
 
@@ -52,7 +52,7 @@ def promtool(*arguments: str, folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def families(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Every metric of a real server, with its type. The page's own line makes the token that it is read with."""
+    """Every metric of a real server, with its type, read with a token that the page's own command creates."""
     folder = tmp_path_factory.mktemp("monitoring") / "machine"
     with Machine(folder) as machine, ServerProcess(folder / ".local/share/octostore") as server:
         machine.env["OCTOSTORE_URL"] = server.url
@@ -81,7 +81,7 @@ def test_prometheus_accepts_the_configuration(tmp_path: Path) -> None:
     promtool("check", "config", "prometheus.yml", folder=tmp_path)
 
 
-def test_prometheus_understands_every_query_of_the_dashboard(tmp_path: Path) -> None:
+def test_prometheus_accepts_every_query_of_the_dashboard(tmp_path: Path) -> None:
     rules = [
         {"record": f"panel:{number}", "expr": expression.replace("$__rate_interval", "5m").replace("$job", "octostore")}
         for number, expression in enumerate(expressions())
@@ -111,7 +111,7 @@ def test_only_metrics_that_exist_are_used(path: Path, families: dict[str, str]) 
     assert used <= (set(families) if path == PAGE else plain | histograms)
 
 
-def test_what_comes_from_the_log_covers_programs_that_use_the_store_directly(tmp_path: Path) -> None:
+def test_metrics_from_the_log_include_programs_that_use_the_store_directly(tmp_path: Path) -> None:
     with ServerProcess(tmp_path) as server, octostore.connect(f"sqlite:///{tmp_path}/octostore.db") as store:
         store.claim_job("job", owner="somebody else")
         until(lambda: 'octostore_events_total{type="claimed"} 1.0' in server.get("/metrics").body.decode())

@@ -1,4 +1,4 @@
-"""What the page for three in the morning tells its readers to type, typed into the trouble that it is for."""
+"""What the page for three in the morning says to type, typed into a system with that very problem."""
 
 import shutil
 import signal
@@ -58,9 +58,9 @@ def test_a_job_that_never_ends(machine: Machine) -> None:
             printed = machine.do(block.text)
             if after.kind == "text":
                 check_printed(after.text, printed)
-    code, said = deaf.end()
+    code, printed = deaf.end()
     assert code == 20
-    assert "does not react to stop" in said
+    assert "does not react to stop" in printed
 
 
 def test_a_server_that_was_killed(machine: Machine) -> None:
@@ -96,9 +96,9 @@ def test_a_full_disk(machine: Machine) -> None:
         look,
         f"octostore heartbeat {JOB} --json || octostore owner {JOB}",
     ]
-    told = machine.start(["unshare", "--mount", "bash", "-euo", "pipefail", "-c", "\n".join(story)]).end()
-    assert told[0] == 0, told[1]
-    full, _, room = told[1].partition(f"it ended with {UNREACHABLE}")
+    code, printed = machine.start(["unshare", "--mount", "bash", "-euo", "pipefail", "-c", "\n".join(story)]).end()
+    assert code == 0, printed
+    full, _, room = printed.partition(f"it ended with {UNREACHABLE}")
     assert "free some disk space" in full
     assert "agrees with the store's" in room
 

@@ -1,4 +1,4 @@
-"""The how-to for the live page is followed: its lines are typed, and its proxies stand in front of a real server."""
+"""The how-to for the live page is followed: its commands run, with its proxies in front of a real server."""
 
 import http.client
 import shlex
@@ -17,17 +17,17 @@ from tests.support.server import ServerProcess
 
 PAGE = ROOT / "docs" / "how-to" / "page.md"
 Proxy = Callable[[Path, str, int], AbstractContextManager[None]]
-"""Behind which is a server at this URL, and which listens at this port."""
+"""Runs a proxy in a folder, in front of the server at a URL, on a port."""
 
 
 def options_of(start_of_line: str) -> list[str]:
-    """Those of the line for a server that begins like this."""
+    """Return the options of the server command that begins like this."""
     lines = [line for block in blocks_of(PAGE, "console") for line in block.text.splitlines()]
     (line,) = [line for line in lines if line.startswith(start_of_line)]
     return shlex.split(line)[2:]
 
 
-def test_what_a_reader_types(tmp_path: Path) -> None:
+def test_the_commands_on_the_page_work(tmp_path: Path) -> None:
     with Machine(tmp_path / "machine") as machine, ServerProcess(machine.folder / ".local/share/octostore") as server:
         machine.env["SERVER"] = server.url
         follow(blocks_of(PAGE), machine)
@@ -86,9 +86,9 @@ def test_a_proxy_serves_the_page_under_a_path(server: ServerProcess, proxy: Prox
         assert get(port, f"/octo/{assets().folder}/app.js").status == 200
 
         token = f'{{"token": "{server.token}"}}'
-        answer = get(port, "/octo/ui/login", "POST", token, Origin=origin)
-        assert answer.status == 204
-        cookie, _, terms = answer.headers["set-cookie"].partition(";")
+        response = get(port, "/octo/ui/login", "POST", token, Origin=origin)
+        assert response.status == 204
+        cookie, _, terms = response.headers["set-cookie"].partition(";")
         assert "Path=/octo/ui/;" in terms
         name = f"deploy%2F{port}"
         stream = Stream(port, "/octo/ui/api/events", {"Accept": "text/event-stream", "Cookie": cookie})

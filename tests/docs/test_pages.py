@@ -1,4 +1,4 @@
-"""What the remaining pages tell their readers to type is typed; and no page is left without a test that does so."""
+"""The commands on the remaining pages work, and every page with commands has a test that runs them."""
 
 from pathlib import Path
 
@@ -31,16 +31,16 @@ ELSEWHERE = {
     "quickstart.md": "test_tutorial.py",
     "decisions/0018-restoring-a-backup.md": "../postgres/test_restore.py",
 }
-"""Who follows a page that needs more than a machine to type on."""
+"""Which test follows a page that needs more than one machine and its shell."""
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_what_a_reader_types(page: Path, tmp_path: Path) -> None:
+def test_the_commands_on_the_page_work(page: Path, tmp_path: Path) -> None:
     with Machine(tmp_path / "machine") as machine:
         follow([block for block in blocks_of(page) if block.kind in {"sh", "text"}], machine)
 
 
-def test_operators_end_a_session_or_hand_it_over(tmp_path: Path) -> None:
+def test_operators_close_a_session_or_hand_it_over(tmp_path: Path) -> None:
     (block,) = blocks_of(SESSIONS, "sh")
     with Machine(tmp_path / "machine") as machine, ServerProcess(tmp_path / "server") as server:
         machine.env |= {"OCTOSTORE_URL": server.url, "OCTOSTORE_TOKEN": server.token}
@@ -53,7 +53,7 @@ def test_operators_end_a_session_or_hand_it_over(tmp_path: Path) -> None:
         assert (seen["agent"], seen["offered"]) == ("agent-4", True), seen
 
 
-def test_every_page_with_lines_to_type_is_followed_by_a_test() -> None:
+def test_every_page_with_commands_is_followed_by_a_test() -> None:
     generated = DOCS / "reference"  # from examples that are tested where they are written
     written = [path for path in DOCS.glob("**/*.md") if path.parent != generated]
     typed = {str(path.relative_to(DOCS)) for path in written if blocks_of(path, "sh")}

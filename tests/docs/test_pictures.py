@@ -1,4 +1,4 @@
-"""The pictures show what a store does now, and say it in words, too."""
+"""The pictures show what a store does now, and have a description in words."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -25,28 +25,28 @@ def test_no_picture_is_stale(name: str) -> None:
     assert path.read_text(encoding="utf-8") == PICTURES[name]().svg(), "draw it again: make pictures"
 
 
-def test_there_are_no_others() -> None:
+def test_there_are_no_other_pictures() -> None:
     assert set(HERE.glob("*.svg")) == set(drawn())
 
 
 @pytest.mark.parametrize("path", sorted(HERE.glob("*.svg")), ids=lambda path: path.stem)
-def test_they_can_be_read_without_eyes_and_in_the_dark(path: Path) -> None:
+def test_pictures_work_with_screen_readers_and_in_dark_mode(path: Path) -> None:
     root = ET.parse(path).getroot()
-    told = {element.get("id"): element.text for element in root if element.get("id")}
+    descriptions = {element.get("id"): element.text for element in root if element.get("id")}
     assert root.get("role") == "img"
-    assert (root.get("aria-labelledby") or "").split() == ["title", "desc"] == list(told)
-    assert all(told.values())
+    assert (root.get("aria-labelledby") or "").split() == ["title", "desc"] == list(descriptions)
+    assert all(descriptions.values())
     assert "prefers-color-scheme:dark" in (root.findtext(f"{_SVG}style") or "")
 
 
-def test_each_is_on_a_page_with_its_words() -> None:
+def test_each_picture_is_on_a_page_with_alt_text() -> None:
     text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     shown = dict(re.findall(r"!\[([^\]]+)\]\(pictures/([\w-]+)\.svg\)", text))
     assert sorted(shown.values()) == sorted(PICTURES)
     assert all(len(words) > 40 for words in shown)
 
 
-def test_photographs_are_small_and_in_documents_with_their_words() -> None:
+def test_photographs_are_small_and_in_documents_with_alt_text() -> None:
     taken = list(HERE.glob("*.png"))
     assert {path.stem for path in taken} == set(PHOTOGRAPHS)
     assert [path.name for path in taken if path.stat().st_size > PHOTOGRAPH_BYTES] == []
@@ -56,18 +56,18 @@ def test_photographs_are_small_and_in_documents_with_their_words() -> None:
         assert shown
         assert all(len("".join(words)) > 40 for words in shown)
         taken = [path for path in taken if f"pictures/{path.name}" not in text]
-    assert taken == [], "nobody sees them"
+    assert taken == [], "no document shows them"
 
 
-def test_the_arrows_between_phases_say_what_the_rules_say() -> None:
+def test_the_arrows_between_phases_match_the_rules() -> None:
     def members(name: str) -> tuple[str, ...]:
         return GROUPS.get(name, (name,))
 
-    said = {(before, after) for one, other in arrows() for before in members(one) for after in members(other)}
-    assert said == {(before, after) for before, allowed in NEXT.items() for after in allowed}
+    drawn_arrows = {(before, after) for one, other in arrows() for before in members(one) for after in members(other)}
+    assert drawn_arrows == {(before, after) for before, allowed in NEXT.items() for after in allowed}
 
 
-def test_nothing_is_written_over_anything_else() -> None:
+def test_texts_cannot_overlap() -> None:
     canvas = Canvas("a picture", "of two texts")
     canvas.text(20, 20, "first")
     with pytest.raises(ValueError, match="'second' would overlap 'first'"):
@@ -76,5 +76,5 @@ def test_nothing_is_written_over_anything_else() -> None:
         canvas.text(860, 60, "third")
 
 
-def test_chance_is_the_same_each_time() -> None:
+def test_drawing_is_deterministic() -> None:
     assert all(one == other for one, other in pairwise(drawn() for _ in range(2)))

@@ -1,4 +1,4 @@
-"""What the page on PostgreSQL tells its readers to copy is what the tests run."""
+"""What the page on PostgreSQL says to copy is what the tests run."""
 
 import configparser
 import re
@@ -16,7 +16,7 @@ PAGE = ROOT / "docs" / "how-to" / "postgres.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 
 
-def test_the_rights_are_those_that_the_tests_grant() -> None:
+def test_the_grants_are_those_the_tests_use() -> None:
     grants = Path(connection.__file__).with_name("grants.sql").read_text(encoding="utf-8")
     _comment, _, statements = grants.partition("\n")
     (shown,) = blocks_of(PAGE, "sql")
@@ -30,10 +30,10 @@ def test_the_limits_are_those_of_the_store() -> None:
     assert f"after another {connection.DEFAULTS['connect_timeout']} seconds of failed connecting" in TEXT
 
 
-def test_the_servers_of_the_unit_and_of_the_compose_file_start_like_that() -> None:
+def test_the_commands_of_the_unit_and_of_the_compose_file_are_valid() -> None:
     (unit,) = blocks_of(PAGE, "ini")
     read = configparser.ConfigParser(strict=False, interpolation=None)
-    read.optionxform = str  # type: ignore[assignment,method-assign]  # as systemd has them
+    read.optionxform = str  # type: ignore[assignment,method-assign]  # keep case, as systemd does
     read.read_string(unit.text)
     (compose,) = blocks_of(PAGE, "yaml")
     commands = [read["Service"]["ExecStart"], *re.findall(r"command: (octostore .*)", compose.text)]
@@ -42,7 +42,7 @@ def test_the_servers_of_the_unit_and_of_the_compose_file_start_like_that() -> No
         assert parse(shlex.split(command)[1:]).command == "serve"
 
 
-def test_its_urls_are_understood() -> None:
+def test_its_urls_are_valid() -> None:
     urls = set(re.findall(r"postgresql://[^'\"\s]+", TEXT))
     assert len(urls) == 3
     for url in urls:

@@ -36,7 +36,7 @@ def test_the_counts_are_those_of_the_simulator() -> None:
 
 
 def names_in(file: Path) -> set[str]:
-    """What pytest would find at the top of a module."""
+    """Return the tests that pytest would find at the top level of a module."""
     found: set[str] = set()
     for node in ast.parse(file.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -47,13 +47,13 @@ def names_in(file: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("name", sorted({name for promise in PROMISES for name in promise.tests}))
-def test_what_the_table_names_can_be_selected(name: str) -> None:
+def test_tests_named_in_the_table_exist(name: str) -> None:
     path, _, test = name.partition("::")
     assert (ROOT / path).exists()
     assert not test or test in names_in(ROOT / path)
 
 
-# What happens when one is missing
+# What happens if a test is missing
 
 OUTCOMES = {
     "tests/a.py::test_one": "passed",
@@ -75,7 +75,7 @@ OUTCOMES = {
         ("tests/b/c.py::TestFour", "did not run"),
     ],
 )
-def test_a_promise_is_proven_by_all_of_its_tests(name: str, problem: str | None) -> None:
+def test_a_promise_is_proven_only_by_all_its_tests(name: str, problem: str | None) -> None:
     problems = unproven([Promise("It works", "once", ["tests/a.py::test_one", name])], OUTCOMES)
     assert problems == ([] if problem is None else [f"It works: {name} {problem}"])
 
@@ -138,9 +138,7 @@ def test_a_run_without_a_promised_test_fails(tmp_path: Path) -> None:
     [((), False), (("-k", "other"), True), (("tests/test_it.py",), True)],
     ids=["complete", "chosen by a word", "chosen by a name"],
 )
-def test_a_run_that_is_complete_or_only_a_part_passes(
-    tmp_path: Path, arguments: tuple[str, ...], skipped: bool
-) -> None:
+def test_a_complete_run_and_a_partial_run_pass(tmp_path: Path, arguments: tuple[str, ...], skipped: bool) -> None:
     passed = run(tmp_path, *arguments, skipped=skipped)
     assert passed.returncode == 0, passed.stdout
     assert "not proven" not in passed.stdout

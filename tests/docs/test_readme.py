@@ -1,4 +1,4 @@
-"""The README's first screen, as a reader meets it."""
+"""The README's first screen, as a reader sees it."""
 
 import re
 from pathlib import Path
@@ -31,7 +31,7 @@ def test_the_shell_example_prints_what_it_says(tmp_path: Path) -> None:
 TEXT = README.read_text(encoding="utf-8")
 
 
-def test_it_is_short_and_starts_with_what_to_type() -> None:
+def test_it_is_short_and_starts_with_commands() -> None:
     lines = TEXT.splitlines()
     assert len(lines) < 120
     assert {"make install", "make serve", "make test"} <= {line.partition("  ")[0] for line in lines[:40]}
@@ -53,8 +53,8 @@ def test_it_says_that_hold_does_not_wait() -> None:
     assert "**It does not wait by default**" in TEXT
 
 
-def test_nobody_is_sent_to_a_package_index() -> None:
-    """Until the name there is ours."""
+def test_no_document_points_to_a_package_index() -> None:
+    """Until we own the name there."""
     documents = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")]
     named = re.compile(r"pip install (?:-\S+ )*['\"]?octostore(?!\S* @)")
     assert [str(path) for path in documents if named.search(path.read_text(encoding="utf-8"))] == []

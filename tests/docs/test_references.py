@@ -1,4 +1,4 @@
-"""What is generated from the code is current, complete and the same everywhere."""
+"""The pages generated from the code are current, complete and reproducible."""
 
 import os
 import subprocess
@@ -37,7 +37,7 @@ DOCSTRING = """Do it, as `a.b` says: now. Or later.
 
 
 @pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(ROOT)))
-def test_it_is_current(path: Path) -> None:
+def test_each_page_is_current(path: Path) -> None:
     assert path.read_text(encoding="utf-8") == files()[path], f"it is stale; run: {REFRESH}"
 
 
@@ -45,19 +45,19 @@ def test_nothing_else_is_in_the_folder() -> None:
     assert {path for path in FOLDER.iterdir() if path not in files()} == set()
 
 
-def test_it_is_the_same_everywhere(tmp_path: Path) -> None:
+def test_pages_are_the_same_everywhere(tmp_path: Path) -> None:
     code = "import sys; from docs.references.generated import files; sys.stdout.buffer.write(repr(files()).encode())"
     env = {**os.environ, "COLUMNS": "40", "HOME": str(tmp_path), "LC_ALL": "C", "PYTHONHASHSEED": "1"}
-    made = subprocess.run([sys.executable, "-c", code], env=env, cwd=ROOT, capture_output=True, check=True)
-    assert made.stdout.decode() == repr(files())
+    generated = subprocess.run([sys.executable, "-c", code], env=env, cwd=ROOT, capture_output=True, check=True)
+    assert generated.stdout.decode() == repr(files())
 
 
-def test_every_public_name_is_there() -> None:
+def test_every_public_name_is_documented() -> None:
     shown = " ".join(python.SECTIONS.values()).split()
     assert sorted(shown) == sorted(octostore.__all__), "docs/references/python.py says where each name belongs"
 
 
-def test_every_event_error_and_tool_is_there() -> None:
+def test_every_event_error_and_tool_is_documented() -> None:
     assert set(events.MEANINGS) == set(DETAILS)
     texts = {path.stem: text for path, text in files().items() if path.parent == FOLDER}
     assert [code for code in ERRORS if f"| `{code}` |" not in texts["errors"]] == []

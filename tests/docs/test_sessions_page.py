@@ -1,4 +1,4 @@
-"""What the page on sessions and tasks says in tables is what the code says."""
+"""The tables on the page on sessions and tasks match the code."""
 
 import re
 
@@ -15,8 +15,8 @@ def test_the_thresholds_are_the_defaults() -> None:
 
     rows = re.findall(r"^\| `(\w+)`: .* \| ([\w,]+) \| ([\w,]+) \|$", TEXT, re.MULTILINE)
     shown = {name: Threshold(number(degraded), number(unhealthy)) for name, degraded, unhealthy in rows}
-    usual = Thresholds()
-    assert shown == {name: getattr(usual, name) for name in Thresholds.__struct_fields__}
+    defaults = Thresholds()
+    assert shown == {name: getattr(defaults, name) for name in Thresholds.__struct_fields__}
 
 
 def test_the_exit_codes_are_those_of_the_command_line() -> None:

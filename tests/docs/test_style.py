@@ -1,4 +1,4 @@
-"""What people read keeps to docs/style.md: no phrase that it rules out, and each phrase is found where it occurs."""
+"""Text follows docs/style.md: it has no phrase that the guide rules out, and the check finds each phrase."""
 
 import re
 
@@ -56,7 +56,7 @@ def test_a_phrase_is_found_across_lines_of_a_comment() -> None:
         "from now on",
     ],
 )
-def test_what_only_looks_similar_is_fine(text: str) -> None:
+def test_similar_phrases_are_allowed(text: str) -> None:
     assert list(found_in(text)) == []
 
 

@@ -42,7 +42,7 @@ with octostore.connect() as other:
 
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    """With the CA and the certificate of the page, for a name that leads here."""
+    """With the CA and the certificate of the page, for a name that resolves to this machine."""
     find_program("openssl")
     with Machine(tmp_path_factory.mktemp("tls") / "machine") as machine:
         make, trust, check = (block for block in blocks_of(PAGE, "sh"))
@@ -96,7 +96,7 @@ def request(port: int, machine: Machine, method: str, path: str, body: str, **he
 
 
 @pytest.mark.parametrize("proxy", [caddy, nginx], ids=["caddy", "nginx"])
-def test_clients_go_through_it(proxy: Proxy, machine: Machine, server: ServerProcess, tmp_path: Path) -> None:
+def test_clients_work_through_the_proxy(proxy: Proxy, machine: Machine, server: ServerProcess, tmp_path: Path) -> None:
     port = free_port()
     token = {"OCTOSTORE_TOKEN": server.token}
     _make, trust, check = blocks_of(PAGE, "sh")
@@ -118,7 +118,7 @@ def test_clients_go_through_it(proxy: Proxy, machine: Machine, server: ServerPro
         assert (code, sorted(printed.splitlines())) == (0, ["['released', 'claimed']", "claimed"]), printed
         server.call_job("deploy/eu", "force-release")
 
-        # The client's own word for its address does not count, and https is known.
+        # The client cannot spoof its address, and the server knows that it was https.
         bearer = {"Authorization": f"Bearer {server.token}"}
         spoofed = {**bearer, "X_Forwarded_For": "203.0.113.9", "Forwarded": "for=203.0.113.9"}
         claimed = request(port, machine, "POST", "/jobs/deploy%2Feu/claim", '{"owner": "curl"}', **spoofed)
@@ -130,7 +130,7 @@ def test_clients_go_through_it(proxy: Proxy, machine: Machine, server: ServerPro
         assert f'resource_metadata="https://{HERE}:{port}/' in refused.headers["www-authenticate"]
 
 
-def test_caddy_understands_the_lines_for_several_servers(tmp_path: Path) -> None:
+def test_caddy_accepts_the_configuration_for_several_servers(tmp_path: Path) -> None:
     config = tmp_path / "Caddyfile"
     config.write_text(blocks_of(PAGE, "caddyfile")[1].text, encoding="utf-8")
     command = [find_program("caddy"), "adapt", "--config", str(config), "--adapter", "caddyfile"]
@@ -140,7 +140,7 @@ def test_caddy_understands_the_lines_for_several_servers(tmp_path: Path) -> None
     assert '"uri":"/readyz"' in adapted.stdout
 
 
-def test_nginx_waits_for_longer_than_a_claim_does() -> None:
+def test_nginx_waits_longer_than_a_claim_does() -> None:
     (lines,) = blocks_of(PAGE, "nginx")
     (seconds,) = re.findall(r"proxy_read_timeout (\d+)s;", lines.text)
     assert int(seconds) > 60

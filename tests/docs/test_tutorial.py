@@ -1,4 +1,4 @@
-"""The tutorial is followed from top to bottom: what it says to type is typed, and prints what it shows."""
+"""The tutorial is followed from top to bottom: its commands print what it shows."""
 
 from pathlib import Path
 
@@ -8,9 +8,9 @@ from tests.support.server import ServerProcess
 
 TUTORIAL = ROOT / "docs" / "quickstart.md"
 FASTER = {"sleep 3": 'sleep "$([ "$1$page" = alice3 ] && touch third && echo 60 || echo 0.1)"', "--ttl 5": "--ttl 2"}
-"""Pages are quick, but the first owner is still at its third one when it is killed."""
+"""Pages are quick, but the first owner is still on its third one when it is killed."""
 READ_ON = "until [ -e third ]; do sleep 0.05; done\n"
-"""What a reader does while the first owner begins."""
+"""Waits, as a reader does, until the first owner is on its third page."""
 
 
 def steps() -> list[Block]:

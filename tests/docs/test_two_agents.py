@@ -1,4 +1,4 @@
-"""The example of two agents: its output is the one that its page shows, and the log and the book agree with it."""
+"""The example of two agents: it prints what its page shows, and the log and the book agree with that."""
 
 import subprocess
 import sys
@@ -30,7 +30,7 @@ def written(printed: str) -> list[tuple[str, int, str, int]]:
 
 
 def claims_in(log: list[Event]) -> dict[int, tuple[str | None, str | None, int]]:
-    """Fencing token -> task, agent, and the event with which the claim ended."""
+    """Fencing token -> task, agent, and the event that ended the claim."""
     ended = {event.data["fencing_token"]: event.seq for event in log if "fencing_token" in event.data}
     return {event.seq: (event.job_id, event.agent, ended[event.seq]) for event in log if event.type == "claimed"}
 
@@ -56,7 +56,7 @@ def test_one_is_killed_and_the_other_goes_on(url: str) -> None:
         *(("translate", chapter) for chapter in range(1, 7)),
         *(("proofread", chapter) for chapter in range(1, 4)),
     ]
-    # Each line was written by the one who had the claim, and no claim began before the one before it had ended.
+    # The owner of the claim wrote each line, and no claim began before the last one had ended.
     claims = claims_in(log)
     assert [(task, agent) for task, agent, _ in claims.values()] == [
         ("translate", "home"),

@@ -1,4 +1,4 @@
-"""The page on upgrading is followed on a store of the schema before, and on one of a schema to come."""
+"""The page on upgrading is followed on a store with an old schema, and on one with a newer schema than we know."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,7 +34,7 @@ def version_of(path: Path) -> int:
 
 
 def make_old(path: Path) -> None:
-    """With the first schema, as the oldest version left it."""
+    """Make a store with the first schema, as the oldest version left it."""
     path.parent.mkdir(parents=True, mode=0o700)
     connection = apsw.Connection(str(path))
     connection.pragma("journal_mode", "wal")
@@ -71,7 +71,7 @@ def test_a_newer_store_is_refused_and_left_alone(machine: Machine) -> None:
 
 
 def test_the_changelog_says_which_schemas_a_release_has() -> None:
-    """So that a new migration cannot be forgotten there."""
+    """A new migration cannot be forgotten there."""
     (section,) = [
         part for part in CHANGELOG.read_text(encoding="utf-8").split("\n### ") if part.startswith("Upgrading\n")
     ]
