@@ -32,7 +32,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Iterator[None]:
-    """Closed with the last test here, and not at the end of the session: see `Chromium`."""
+    """Close Chromium after the last test in this folder, not at the end of the session: see `Chromium`."""
     try:
         yield
     finally:
@@ -52,7 +52,7 @@ def chromium() -> Chromium:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """One for all tests, which use names of their own."""
+    """One server for all tests, which use different names."""
     with ServerProcess(tmp_path_factory.mktemp("home")) as process:
         yield process
         process.check_has_not_failed()
@@ -68,7 +68,7 @@ class Modules:
 
 @pytest.fixture(scope="module")
 def modules(chromium: Chromium) -> Iterator[Modules]:
-    with chromium.tab() as tab, no_console_errors(tab, "/ui/api/"):  # there is none behind it
+    with chromium.tab() as tab, no_console_errors(tab, "/ui/api/"):  # there is no API behind it
         tab.route("http://page.test/**", serve_from_disk)
         tab.goto("http://page.test/empty?view=log&job=a")
         yield Modules(tab)

@@ -1,4 +1,4 @@
-"""What an operator does on the page, and what is not offered to others."""
+"""What an operator can do on the page, and others cannot."""
 
 from playwright.sync_api import expect
 
@@ -34,7 +34,7 @@ def test_nothing_is_done_without_a_reason_or_when_cancelled(chromium: Chromium, 
     assert [event["type"] for event in server.events("left-alone")] == ["claimed"]
 
 
-def test_a_question_goes_away_with_its_view(chromium: Chromium, server: ServerProcess) -> None:
+def test_a_dialog_closes_with_its_view(chromium: Chromium, server: ServerProcess) -> None:
     for job_id in ("asked-about", "another-job"):
         server.claim(job_id)
     with live_page(chromium, server.url, server.token) as page:
@@ -46,7 +46,7 @@ def test_a_question_goes_away_with_its_view(chromium: Chromium, server: ServerPr
         expect(page.dialog).to_have_count(0)
 
 
-def test_a_refusal_is_told_where_the_question_was_asked(chromium: Chromium, server: ServerProcess) -> None:
+def test_a_refusal_is_shown_in_the_dialog(chromium: Chromium, server: ServerProcess) -> None:
     server.claim("gone-meanwhile")
     with live_page(chromium, server.url, server.token, expected=["409 (Conflict)"]) as page:
         page.open(view="job", job="gone-meanwhile")
@@ -59,7 +59,9 @@ def test_a_refusal_is_told_where_the_question_was_asked(chromium: Chromium, serv
         page.shows("free")
 
 
-def test_cancelling_a_job_is_not_leaving_the_question(chromium: Chromium, server: ServerProcess) -> None:
+def test_cancelling_the_job_and_leaving_the_dialog_are_different_buttons(
+    chromium: Chromium, server: ServerProcess
+) -> None:
     server.claim("cancelled-by-mistake", "night-shift")
     with live_page(chromium, server.url, server.token) as page:
         page.open(view="job", job="cancelled-by-mistake")
@@ -72,7 +74,7 @@ def test_cancelling_a_job_is_not_leaving_the_question(chromium: Chromium, server
     assert [event["type"] for event in server.events("cancelled-by-mistake")] == ["claimed"]
 
 
-def test_what_was_settled_needs_nobody_any_more(chromium: Chromium, server: ServerProcess) -> None:
+def test_a_settled_job_no_longer_needs_attention(chromium: Chromium, server: ServerProcess) -> None:
     for job_id in ("settled/requeued", "settled/discarded"):
         server.post("/jobs", {"kind": "x", "queue": "settled", "job_id": job_id, "max_attempts": 1})
         release = {"lease_id": server.claim(job_id), "outcome": "failed", "error": "Traceback\n  ...\nno disk"}
@@ -91,13 +93,13 @@ def test_what_was_settled_needs_nobody_any_more(chromium: Chromium, server: Serv
 
 
 def test_without_admin_there_are_no_buttons(chromium: Chromium, server: ServerProcess) -> None:
-    """And every call is refused: see `tests/server/test_login.py`."""
+    """The server refuses the calls, too: see `tests/server/test_login.py`."""
     server.claim("only-to-look-at")
     with live_page(chromium, server.url, server.new_token("looker", "read", "claim")) as page:
         page.open(view="job", job="only-to-look-at").shows("agent-1")
         expect(page.main.get_by_role("button")).to_have_count(0)
         menu = page.tab.get_by_role("navigation", name="Views").get_by_role("link")
-        names = [name for name in menu.all_inner_texts() if name != "Log"]  # which can be paused by anybody
+        names = [name for name in menu.all_inner_texts() if name != "Log"]  # anybody can pause it
         assert "Tokens" not in names
         for name in names:
             page.go(name)

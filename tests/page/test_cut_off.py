@@ -1,4 +1,4 @@
-"""The page while its server is away, its network is down, or its token is no longer good."""
+"""The page while its server is away, its network is down, or its token is no longer valid."""
 
 import re
 from pathlib import Path
@@ -11,12 +11,12 @@ from tests.support.processes import free_port
 from tests.support.server import ServerProcess
 
 NETWORK = ["net::ERR_"]
-"""What Chromium says of requests without an answer."""
+"""What Chromium logs about requests without a response."""
 IS_OLD = re.compile(r"This data is (\d+ min )?\d+ s old")
 
 
 def check_is_cut_off(page: LivePage, shown: str) -> None:
-    """What was there stays, with its age."""
+    """The old data stays, with its age."""
     expect(page.state).to_have_text("Not connected")
     expect(page.banner).to_have_text(IS_OLD)
     expect(page.row(shown)).to_be_visible()
@@ -58,14 +58,14 @@ def test_without_a_network_nothing_is_lost(chromium: Chromium, server: ServerPro
         expect(page.banner).to_have_count(0)
 
 
-def test_the_age_of_what_is_shown_goes_on_counting(chromium: Chromium, server: ServerProcess) -> None:
+def test_the_age_of_the_data_keeps_counting(chromium: Chromium, server: ServerProcess) -> None:
     server.claim("old-news")
     with live_page(chromium, server.url, server.token, expected=NETWORK, is_own=True) as page:
         page.tab.clock.install()
         page.open(view="log", prefix="old-news").is_live()
         page.context.set_offline(True)
         check_is_cut_off(page, "old-news")
-        for minutes in (1, 2, 3):  # by then it has given up following, and tries to load everything
+        for minutes in (1, 2, 3):  # after a while it stops following the stream, and tries to load everything
             page.tab.clock.fast_forward("01:00")
             expect(page.banner).to_have_text(re.compile(rf"is {minutes} min"))
         check_is_cut_off(page, "old-news")
@@ -74,8 +74,8 @@ def test_the_age_of_what_is_shown_goes_on_counting(chromium: Chromium, server: S
         expect(page.banner).to_have_count(0)
 
 
-def test_nobody_is_judged_without_news(chromium: Chromium, server: ServerProcess) -> None:
-    """Owners do not die with the page's network, nor does what was on other views."""
+def test_no_owner_is_called_late_without_news(chromium: Chromium, server: ServerProcess) -> None:
+    """Owners do not die with the page's network, and switching views loses no data."""
     server.claim("steady", ttl_seconds=60)
     with live_page(chromium, server.url, server.token, expected=NETWORK, is_own=True) as page:
         page.tab.clock.install()
@@ -92,7 +92,7 @@ def test_nobody_is_judged_without_news(chromium: Chromium, server: ServerProcess
         expect(page.row("steady")).to_contain_text("agent-1, alive when last seen")
 
 
-def test_what_could_not_be_sent_can_be_sent_again(chromium: Chromium, server: ServerProcess) -> None:
+def test_a_call_that_could_not_be_sent_can_be_sent_again(chromium: Chromium, server: ServerProcess) -> None:
     server.claim("cable-of-the-operator")
     with live_page(chromium, server.url, server.token, expected=NETWORK) as page:
         page.open(view="job", job="cable-of-the-operator")
@@ -107,7 +107,7 @@ def test_what_could_not_be_sent_can_be_sent_again(chromium: Chromium, server: Se
     assert [event["reason"] for event in server.events("cable-of-the-operator")][1:] == ["typed once"]
 
 
-def test_a_token_that_is_revoked_ends_it_at_once(chromium: Chromium, server: ServerProcess) -> None:
+def test_revoking_the_token_logs_the_page_out_at_once(chromium: Chromium, server: ServerProcess) -> None:
     server.claim("secret-plans")
     made = server.post("/tokens", {"name": "guest", "scopes": ["read"]}).json
     with live_page(chromium, server.url, made["token"], expected=["401 (Unauthorized)"]) as page:

@@ -15,7 +15,7 @@ def test_shortcuts(chromium: Chromium, server: ServerProcess) -> None:
         page.open().is_live()
         press("/")
         expect(page.tab.get_by_role("search").get_by_label("Job begins with")).to_be_focused()
-        page.tab.keyboard.type("keys/")  # the second / is a letter here, and so are j and k
+        page.tab.keyboard.type("keys/")  # in a text field, / is not a shortcut
         expect(page.main.locator("li.row")).to_have_count(3)
         page.heading.focus()
         rows = page.tab.locator("[data-row]")
@@ -34,7 +34,7 @@ def test_shortcuts(chromium: Chromium, server: ServerProcess) -> None:
         expect(page.heading).to_have_text(name)
 
 
-def test_they_can_be_turned_off(chromium: Chromium, server: ServerProcess) -> None:
+def test_shortcuts_can_be_turned_off(chromium: Chromium, server: ServerProcess) -> None:
     server.claim("keys-off")
     with live_page(chromium, server.url, server.token) as page:
         page.open(prefix="keys-off").is_live()

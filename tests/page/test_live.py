@@ -1,4 +1,4 @@
-"""What happens appears by itself, and what is shown has an address."""
+"""The page updates itself, and everything it shows has an address."""
 
 import json
 import re
@@ -13,8 +13,8 @@ from tests.support.live_page import LivePage, live_page
 from tests.support.server import ServerProcess
 
 RELOAD_SECONDS = 60
-"""What is shown now is also loaded again, so seldom."""
-# Every text that the line of a row has had, in order.
+"""How often the Now view is loaded again."""
+# Collect every text of a row's line, in order.
 REMEMBER_LINES = """() => {
   globalThis.lines = [];
   const look = () => {
@@ -32,32 +32,34 @@ def test_the_demo_is_seen_as_it_happens(chromium: Chromium, server: ServerProces
         loads: list[Request] = []
         page.tab.on("request", lambda one: loads.append(one) if "/ui/api/claims" in one.url else None)
         began_at = time.monotonic()
-        said = run_demo(server)
-        (job_id,) = {one["job_id"] for one in said if "seq" in one}
-        claimed, expired, _, _ = (one for one in said if "seq" in one)
-        (dead, heir) = (one["agent"] for one in said if one.get("what") == "claimed")
+        printed = run_demo(server)
+        (job_id,) = {one["job_id"] for one in printed if "seq" in one}
+        claimed, expired, _, _ = (one for one in printed if "seq" in one)
+        (dead, successor) = (one["agent"] for one in printed if one.get("what") == "claimed")
         expect(page.row(job_id)).to_contain_text("done")
         lines: list[str] = page.tab.evaluate("lines")
-        # One after the other, by the log alone: it was neither loaded again nor asked for.
-        told = [f"{dead}, alive", f"{heir} took over from {dead}: {expired['reason']}"]
-        places = [next(place for place, line in enumerate(lines) if text in line) for text in told]
+        # In order, and from the log alone: nothing was loaded again.
+        texts = [f"{dead}, alive", f"{successor} took over from {dead}: {expired['reason']}"]
+        places = [next(place for place, line in enumerate(lines) if text in line) for text in texts]
         assert places == sorted(places)
         assert page.is_the_same
         assert len(loads) <= (time.monotonic() - began_at) / RELOAD_SECONDS
-        # And all of it is there for who comes later.
+        # All of it is also there later.
         page.row(job_id).get_by_role("link").click()
-        page.shows(f"{dead} claimed it", f"{dead} disappeared: {expired['reason']}", f"{heir} took over from {dead}")
+        page.shows(
+            f"{dead} claimed it", f"{dead} disappeared: {expired['reason']}", f"{successor} took over from {dead}"
+        )
     assert claimed["data"]["owner"] == dead
 
 
 def run_demo(server: ServerProcess) -> list[dict[str, Any]]:
-    """All that it says."""
-    where = {"OCTOSTORE_URL": server.url, "OCTOSTORE_TOKEN": server.token}
-    with LiveCli("demo", "--here", "--json", **where) as demo:
-        said = [json.loads(demo.line())]
-        while said[-1].get("type") != "done":
-            said.append(json.loads(demo.line()))
-    return said
+    """Return everything it prints."""
+    env = {"OCTOSTORE_URL": server.url, "OCTOSTORE_TOKEN": server.token}
+    with LiveCli("demo", "--here", "--json", **env) as demo:
+        printed = [json.loads(demo.line())]
+        while printed[-1].get("type") != "done":
+            printed.append(json.loads(demo.line()))
+    return printed
 
 
 def test_an_address_is_a_view_that_can_be_shared(chromium: Chromium, server: ServerProcess) -> None:
@@ -81,7 +83,7 @@ def test_an_address_is_a_view_that_can_be_shared(chromium: Chromium, server: Ser
     with live_page(chromium, server.url, server.new_token("reader", "read")) as other:
         other.tab.goto(shared)
         check_is_the_same(other)
-        # It stays filtered while it is live.
+        # Live updates are filtered, too.
         other.is_live()
         server.claim("share/c", "ann")
         server.claim("share/d", "bob")
@@ -105,14 +107,14 @@ def test_the_back_button_goes_back(chromium: Chromium, server: ServerProcess) ->
         expect(page.tab).to_have_title(re.compile("^back/1 "))
         page.tab.go_back()
         expect(page.heading).to_have_text("Now")
-        expect(page.row("back/1").get_by_role("link")).to_be_focused()  # where one was
+        expect(page.row("back/1").get_by_role("link")).to_be_focused()  # as before
         field = page.tab.get_by_role("search").get_by_label("Job begins with")
         field.press("End")
         field.press_sequentially("2")
         page.shows("No claim matches")
         field.press_sequentially("3")
         expect(page.tab).to_have_url(re.compile("prefix=back%2F23"))
-        page.tab.go_back()  # undoes all that was typed
+        page.tab.go_back()  # undoes everything typed
         expect(field).to_have_value("back/")
         expect(page.row("back/1")).to_be_visible()
         assert page.is_the_same
@@ -130,44 +132,44 @@ def test_heartbeats_and_progress_arrive_without_an_event(chromium: Chromium, ser
         assert server.seq == seq
 
 
-def test_what_the_page_makes_of_the_log_is_what_the_server_says(chromium: Chromium, server: ServerProcess) -> None:
-    server.claim("told/0", "earlier")
-    told = "/claims?window=3600&prefix=told/&limit=200"
-    first = server.get(told).json
+def test_applying_events_leads_to_what_the_server_returns(chromium: Chromium, server: ServerProcess) -> None:
+    server.claim("model/0", "earlier")
+    claims = "/claims?window=3600&prefix=model/&limit=200"
+    first = server.get(claims).json
     for number, outcome in enumerate(("done", "failed", "deferred", "released"), start=1):
-        job_id = f"told/{number}"
-        server.post("/jobs", {"kind": "x", "job_id": job_id, "queue": "told", "max_attempts": 1})
+        job_id = f"model/{number}"
+        server.post("/jobs", {"kind": "x", "job_id": job_id, "queue": "model", "max_attempts": 1})
         release = {"lease_id": server.claim(job_id), "outcome": outcome, "note": f"note {number}"}
         if outcome == "failed":
             release["error"] = "it broke"
         assert server.call_job(job_id, "release", release).status == 200
-    server.call_job("told/0", "force-release", {"reason": "enough"})
-    server.claim("told/0", "heir", metadata={"x": 1})
-    server.call_job("told/0", "stop", {"reason": "please"})
-    server.claim("told/5")
-    server.call_job("told/5", "cancel", {"reason": "not needed"})
-    server.call_job("told/2", "requeue", {"reason": "once more"})
-    server.claim("told/2", "again")
-    events = server.get(f"/events?limit=1000&prefix=told/&after={first['seq']}").json["events"]
+    server.call_job("model/0", "force-release", {"reason": "enough"})
+    server.claim("model/0", "successor", metadata={"x": 1})
+    server.call_job("model/0", "stop", {"reason": "please"})
+    server.claim("model/5")
+    server.call_job("model/5", "cancel", {"reason": "not needed"})
+    server.call_job("model/2", "requeue", {"reason": "once more"})
+    server.claim("model/2", "again")
+    events = server.get(f"/events?limit=1000&prefix=model/&after={first['seq']}").json["events"]
     with live_page(chromium, server.url, server.token) as page:
         page.open(view="health")
-        heard, loaded = page.tab.evaluate(
+        applied, loaded = page.tab.evaluate(
             """async ([first, last, events]) => {
               const assets = document.querySelector("script").src.replace(/app\\.js$/, "");
               const { applyEvent, modelOf } = await import(`${assets}now/model.js`);
               const model = modelOf(first);
-              for (const event of events) applyEvent(model, event, { prefix: "told/" });
+              for (const event of events) applyEvent(model, event, { prefix: "model/" });
               return [model, modelOf(last)].map((one) => Object.fromEntries(one.rows));
             }""",
-            [first, server.get(told).json, events],
+            [first, server.get(claims).json, events],
         )
-    assert {job_id: comparable(row) for job_id, row in heard.items()} == {
+    assert {job_id: comparable(row) for job_id, row in applied.items()} == {
         job_id: comparable(row) for job_id, row in loaded.items()
     }
 
 
 def comparable(row: dict[str, Any]) -> dict[str, Any]:
-    """Without what is in no event, and what depends on the moment."""
+    """Return the row without what is in no event or depends on the time."""
     shown = ("owner", "attempt", "fencing_token", "ended_at", "how", "reason", "note", "took_over_from", "stuck")
     claims = [
         {name: one[name] for name in shown} | {"is_stopping": bool(one["stop_requested"])} for one in row["claims"]

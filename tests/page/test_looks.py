@@ -1,4 +1,4 @@
-"""Every view can be read and used by everybody: by day, by night, on a phone, and by those who cannot see it."""
+"""Everybody can read and use every view: in light and dark mode, on a phone, and with a screen reader."""
 
 import json
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from tests.support.scene import served_scene
 
 class View(NamedTuple):
     shows: str
-    """Once everything is there."""
+    """A text that appears when everything has loaded."""
     address: dict[str, str]
 
 
@@ -46,7 +46,7 @@ def page(chromium: Chromium, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 @pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
-def test_a_view(page: LivePage, view: View) -> None:
+def test_a_view_is_accessible(page: LivePage, view: View) -> None:
     page.visit(**view.address).shows(view.shows)
     expect(page.main.get_by_role("alert")).to_have_count(0)
     for summary in page.main.locator("summary").all():
@@ -54,14 +54,14 @@ def test_a_view(page: LivePage, view: View) -> None:
     check_looks(page)
 
 
-def test_the_photographs_in_the_documents_show_it(page: LivePage) -> None:
-    """Not by their pixels, which depend on fonts."""
+def test_the_photographs_in_the_documents_are_current(page: LivePage) -> None:
+    """Compared by outline, because pixels depend on fonts."""
     now = {name: outline_of(page) for name in posed(page)}
     page.tab.set_viewport_size(DESKTOP)
     assert now == json.loads(OUTLINES.read_text(encoding="utf-8")), "take them again: make pictures"
 
 
-def test_the_dialogs(page: LivePage) -> None:
+def test_the_dialogs_are_accessible(page: LivePage) -> None:
     page.visit(view="job", job="github-issue-1842")
     page.main.get_by_role("button", name="Force-release").click()
     expect(page.dialog).to_be_visible()
@@ -72,7 +72,7 @@ def test_the_dialogs(page: LivePage) -> None:
     check_looks(page)
 
 
-def test_the_way_in(page: LivePage) -> None:
+def test_the_login_form_is_accessible(page: LivePage) -> None:
     page.visit(view="health")
     page.tab.get_by_role("button", name="Log out").click()
     expect(page.tab.get_by_label("Token")).to_be_visible()
@@ -84,7 +84,7 @@ def test_the_way_in(page: LivePage) -> None:
 def check_looks(page: LivePage) -> None:
     found = axe_violations(page.tab)
     page.tab.emulate_media(color_scheme="dark")
-    found += [f"by night: {one}" for one in axe_violations(page.tab, "color-contrast")]
+    found += [f"in dark mode: {one}" for one in axe_violations(page.tab, "color-contrast")]
     page.tab.emulate_media(color_scheme="light")
     page.tab.set_viewport_size(PHONE)
     found += [f"on a phone: {one}" for one in axe_violations(page.tab, "target-size")]

@@ -1,4 +1,4 @@
-"""What the page makes of the log: rows, what needs attention, and a stream that goes on where it was."""
+"""What the page makes of the log: rows, what needs attention, and a stream that resumes where it was."""
 
 import gzip
 from itertools import product
@@ -18,13 +18,13 @@ NOW_MS = 1_800_000_000_000
 GZIPPED_MAX = 60_000
 
 
-def test_everything_together_is_small() -> None:
+def test_all_assets_together_are_small() -> None:
     assets = [path for path in ASSETS.rglob("*") if path.is_file()]
     assert sum(len(gzip.compress(path.read_bytes())) for path in assets) < GZIPPED_MAX
 
 
 def test_the_same_rows_need_attention_as_in_the_core(modules: Modules) -> None:
-    """Only one that has expired and is not written down yet has a word of its own here."""
+    """Only an expiry that is not recorded yet has its own word here."""
     cases = []
     for status, how in product(get_args(Status), (None, *get_args(HowEnded))):
         if how is not None and (how != "cancelled" or status == "dead"):
@@ -49,7 +49,7 @@ def test_the_same_rows_need_attention_as_in_the_core(modules: Modules) -> None:
         }
         claim["stop_requested"] = {} if is_stopping else None
         cases.append((glance, {"claim": claim}))
-    told = modules.page.evaluate(
+    found = modules.page.evaluate(
         """async ([cases, now, at]) => {
           const { applyEvent, attention, modelOf } = await import("/now/model.js");
           const moment = (after) => new Date(now + after).toISOString();
@@ -67,10 +67,10 @@ def test_the_same_rows_need_attention_as_in_the_core(modules: Modules) -> None:
         [[case for _, case in cases], NOW_MS, AT],
     )
     expected = [attention_of(glance, NOW_MS) for glance, _ in cases]
-    assert [{"gone": "lost"}.get(word, word) for word in told] == expected
+    assert [{"gone": "lost"}.get(word, word) for word in found] == expected
 
 
-HEAR = """async ([rows, events, wanted]) => {
+APPLY_EVENTS = """async ([rows, events, wanted]) => {
   const { applyEvent, modelOf } = await import("/now/model.js");
   const model = modelOf({ rows, more: false, last_claim_at: null });
   for (const event of events) applyEvent(model, event, wanted);
@@ -94,15 +94,15 @@ def ended(seq: int, token: int, how: str, job_id: str = "job", owner: str = "ann
     return event(seq, how, job_id, **{"owner": owner, "fencing_token": token, "status": "free", **times, **data})
 
 
-def heard(
+def model_after(
     modules: Modules, events: list[dict[str, Any]], rows: list[dict[str, Any]] | None = None, **wanted: Any
 ) -> dict[str, Any]:
-    told: dict[str, Any] = modules.page.evaluate(HEAR, [rows or [], events, wanted])
-    return told
+    model: dict[str, Any] = modules.page.evaluate(APPLY_EVENTS, [rows or [], events, wanted])
+    return model
 
 
-def test_one_that_ends_is_shown_even_if_its_beginning_was_not(modules: Modules) -> None:
-    (row,) = heard(modules, [ended(9, 3, "expired", why="no heartbeat")])["rows"]
+def test_a_claim_that_ends_is_shown_even_if_its_start_was_not(modules: Modules) -> None:
+    (row,) = model_after(modules, [ended(9, 3, "expired", why="no heartbeat")])["rows"]
     assert (row["status"], row["attention"]) == ("free", "lost")
     (claim,) = row["claims"]
     assert (claim["owner"], claim["how"], claim["reason"], claim["expires_at"]) == (
@@ -113,24 +113,24 @@ def test_one_that_ends_is_shown_even_if_its_beginning_was_not(modules: Modules) 
     )
 
 
-def test_an_operator_puts_attention_to_rest(modules: Modules) -> None:
+def test_an_operator_settles_what_needs_attention(modules: Modules) -> None:
     story = [claimed(1), ended(2, 1, "failed", status="dead", why="boom")]
-    assert heard(modules, story)["rows"][0]["attention"] == "dead"
-    (row,) = heard(modules, [*story, event(3, "requeued", status="queued")])["rows"]
+    assert model_after(modules, story)["rows"][0]["attention"] == "dead"
+    (row,) = model_after(modules, [*story, event(3, "requeued", status="queued")])["rows"]
     assert (row["status"], row["attention"]) == ("queued", None)
-    (row,) = heard(modules, [*story, event(3, "discarded")])["rows"]
+    (row,) = model_after(modules, [*story, event(3, "discarded")])["rows"]
     assert (row["status"], row["attention"]) == ("free", None)
-    (row,) = heard(modules, [*story, event(3, "requeued", status="queued"), claimed(4)])["rows"]
+    (row,) = model_after(modules, [*story, event(3, "requeued", status="queued"), claimed(4)])["rows"]
     assert (row["status"], row["attention"], len(row["claims"])) == ("claimed", None, 2)
 
 
 def test_rows_are_in_the_order_of_the_core(modules: Modules) -> None:
-    """Dead letters do not bury what is going on."""
+    """Dead letters do not bury live claims."""
     story = [claimed(1, "dead"), ended(2, 1, "failed", "dead", status="dead")]
     story += [claimed(3, "failed"), ended(4, 3, "failed", "failed"), claimed(5, "lost"), ended(6, 5, "expired", "lost")]
     story += [claimed(7, "heir"), ended(8, 7, "expired", "heir"), claimed(9, "heir", "bob"), claimed(10, "live")]
     story += [claimed(11, "done"), ended(12, 11, "done", "done", status="done")]
-    told = modules.page.evaluate(
+    order = modules.page.evaluate(
         """async ([events, now]) => {
           const { applyEvent, modelOf, rowsAt } = await import("/now/model.js");
           const model = modelOf({ rows: [] });
@@ -139,12 +139,12 @@ def test_rows_are_in_the_order_of_the_core(modules: Modules) -> None:
         }""",
         [story, NOW_MS + 60_000],
     )
-    assert told == ["lost", "heir", "live", "failed", "dead", "done"]
+    assert order == ["lost", "heir", "live", "failed", "dead", "done"]
 
 
 def test_owners_are_judged_by_what_is_known(modules: Modules) -> None:
-    """Not while nothing is heard of them, and a little late, because heartbeats are."""
-    told = modules.page.evaluate(
+    """Not while there is no news of them, and a little late, because heartbeats are."""
+    judged_at = modules.page.evaluate(
         """async () => {
           const { Judge, LAG_MS } = await import("/judging.js");
           const judge = new Judge();
@@ -161,14 +161,14 @@ def test_owners_are_judged_by_what_is_known(modules: Modules) -> None:
           return [...at, judge.at(101_000, 90_000, 0)];
         }"""
     )
-    assert told == [1_000, 1_000, 7_000, 17_000, 27_000, 27_000, 100_000]
+    assert judged_at == [1_000, 1_000, 7_000, 17_000, 27_000, 27_000, 100_000]
 
 
-def test_a_hand_over_is_told_as_one(modules: Modules) -> None:
+def test_a_hand_over_is_shown_as_one(modules: Modules) -> None:
     handed = {"reason": "handed over to 'bob'", "handed_over_to": "bob", "note": "mind the names"}
     story = [claimed(1), ended(2, 1, "released", status="queued", **handed)]
     story += [claimed(3, owner="bob") | {"data": {"owner": "bob", "attempt": 1, "ttl_ms": 1, "handed_over_by": "ann"}}]
-    told = modules.page.evaluate(
+    drawn = modules.page.evaluate(
         """async ([events, now]) => {
           const { applyEvent, modelOf } = await import("/now/model.js");
           const { lineOf, picture } = await import("/now/picture.js");
@@ -184,7 +184,7 @@ def test_a_hand_over_is_told_as_one(modules: Modules) -> None:
         }""",
         [story, NOW_MS + 10_000],
     )
-    line, sentences, shown, names = told
+    line, sentences, shown, names = drawn
     assert line.endswith("bob got it from ann: handed over (mind the names)")
     assert sentences == [
         "ann claimed it",
@@ -194,12 +194,12 @@ def test_a_hand_over_is_told_as_one(modules: Modules) -> None:
     assert (shown, names) == ([1, 1], "ann → bob")
 
 
-def test_only_what_is_wanted_becomes_a_row(modules: Modules) -> None:
+def test_only_jobs_that_match_the_filter_become_rows(modules: Modules) -> None:
     story = [claimed(1, "a", "ann"), claimed(2, "b", "bob"), ended(3, 2, "force_released", "b", "bob")]
     story += [claimed(4, "c", "bob"), ended(5, 4, "done", "c", "bob", status="done")]
 
     def names(**wanted: Any) -> str:
-        return "".join(row["job_id"] for row in heard(modules, story, **wanted)["rows"])
+        return "".join(row["job_id"] for row in model_after(modules, story, **wanted)["rows"])
 
     assert names() == "abc"
     assert names(owner="bob") == "bc"
@@ -216,30 +216,30 @@ def test_a_page_that_is_open_for_days_does_not_grow(modules: Modules) -> None:
             claimed(2 * number + 1, f"job-{number}"),
             ended(2 * number + 2, 2 * number + 1, "done", f"job-{number}"),
         ]
-    model = heard(modules, story)
+    model = model_after(modules, story)
     assert [row["job_id"] for row in model["rows"]] == [f"job-{number}" for number in range(100, 300)]
     assert model["more"]
-    # What is held stays, and so does what needs somebody.
+    # Live claims stay, and so does what needs attention.
     story = [claimed(number + 1, f"job-{number}") for number in range(199)]
     story += [claimed(200, "lost"), ended(201, 200, "expired", "lost"), claimed(202, "new")]
-    model = heard(modules, story)
+    model = model_after(modules, story)
     assert (len(model["rows"]), model["more"]) == (200, True)
     assert "new" not in [row["job_id"] for row in model["rows"]]
-    # A job that is claimed again and again shows the last of it.
+    # A job that is claimed again and again shows its last claims.
     story = []
     for number in range(60):
         story += [claimed(2 * number + 1), ended(2 * number + 2, 2 * number + 1, "released")]
-    (row,) = heard(modules, story)["rows"]
+    (row,) = model_after(modules, story)["rows"]
     assert ([one["fencing_token"] for one in row["claims"]], row["more"]) == (list(range(21, 121, 2)), True)
 
 
-def test_a_stream_goes_on_where_it_was(modules: Modules) -> None:
-    """As long as it is the same log; other heartbeats are no reason to miss or to repeat anything."""
-    asked: list[tuple[str, str]] = []
+def test_a_stream_resumes_where_it_was(modules: Modules) -> None:
+    """As long as it is the same log; following other heartbeats neither misses nor repeats an event."""
+    requests: list[tuple[str, str]] = []
 
-    def answer(route: Route) -> None:
+    def respond(route: Route) -> None:
         after = route.request.headers["last-event-id"]
-        asked.append((route.request.url.partition("?")[2], after))
+        requests.append((route.request.url.partition("?")[2], after))
         if "types=none" in route.request.url:
             route.fulfill(status=400, json={"error": "no such type"})
         else:
@@ -248,8 +248,8 @@ def test_a_stream_goes_on_where_it_was(modules: Modules) -> None:
                 body=f'id: {seq}\nevent: claimed\ndata: {{"seq": {seq}}}\n\n', content_type="text/event-stream"
             )
 
-    modules.page.route("**/ui/api/events**", answer)
-    told = modules.page.evaluate(
+    modules.page.route("**/ui/api/events**", respond)
+    followed = modules.page.evaluate(
         """async () => {
           const { Stream } = await import("/stream.js");
           const heard = [];
@@ -278,23 +278,23 @@ def test_a_stream_goes_on_where_it_was(modules: Modules) -> None:
         }"""
     )
     modules.page.unroute("**/ui/api/events**")
-    assert told == [[False, True, True, False, False, False], [6, 7, 8, 51, 71], "off"]
-    first, second, third, *_ = asked
+    assert followed == [[False, True, True, False, False, False], [6, 7, 8, 51, 71], "off"]
+    first, second, third, *_ = requests
     assert [first, second, third] == [("prefix=a", "5"), ("prefix=a", "6"), ("prefix=a&heartbeats=x", "7")]
 
 
-def test_what_happens_while_another_filter_loads_is_not_missed(chromium: Chromium, server: ServerProcess) -> None:
+def test_events_while_another_filter_loads_are_not_missed(chromium: Chromium, server: ServerProcess) -> None:
     server.claim("gap/a")
     with live_page(chromium, server.url, server.token) as page:
         page.open(prefix="gap/a").is_live()
         expect(page.row("gap/a")).to_contain_text("alive")
 
         def slowly(route: Route) -> None:
-            answer = route.fetch()
-            server.claim("gap/b")  # after the answer, and before what the old stream brings next
+            response = route.fetch()
+            server.claim("gap/b")  # after the response, and before the next event of the old stream
             server.call_job("gap/a", "force-release", {"reason": "enough"})
             expect(page.row("gap/a")).to_contain_text("enough")
-            route.fulfill(response=answer)
+            route.fulfill(response=response)
 
         page.tab.route("**/ui/api/claims?*prefix=gap%2Fb*", slowly, times=1)
         page.filter("Job begins with", "gap/b")

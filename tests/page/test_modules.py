@@ -1,4 +1,4 @@
-"""The modules of the page by themselves: in an empty page, called from here."""
+"""The modules of the page, one at a time: in an empty page, called from Python."""
 
 import unicodedata
 
@@ -12,7 +12,7 @@ SINCE = "2027-01-15T08:00:00Z"
 
 
 def test_durations_have_two_units_at_most(modules: Modules) -> None:
-    spoken = {
+    expected = {
         -1: "0 s",
         0.9: "0 s",
         42: "42 s",
@@ -24,26 +24,26 @@ def test_durations_have_two_units_at_most(modules: Modules) -> None:
         90_000: "1 d 1 h",
         604_800: "7 d",
     }
-    assert {seconds: modules.call("clock.js", "span", seconds) for seconds in spoken} == spoken
+    assert {seconds: modules.call("clock.js", "span", seconds) for seconds in expected} == expected
 
 
-def test_ages_are_by_the_clock_of_the_store(modules: Modules) -> None:
+def test_ages_follow_the_clock_of_the_store(modules: Modules) -> None:
     offsets = modules.page.evaluate(
         """async (at) => {
           const clock = await import("/clock.js");
-          const told = performance.now();
+          const sent = performance.now();
           const later = (ms) => new Date(Date.parse(at) + ms).toISOString();
-          const offset = () => Math.round(clock.now() - Date.parse(at) - (performance.now() - told));
+          const offset = () => Math.round(clock.now() - Date.parse(at) - (performance.now() - sent));
           const offsets = [];
-          const heard = (learn, ...args) => (learn(...args), offsets.push(offset()));
-          heard(clock.learnRoughly, new Date(at).toUTCString(), told, told);  // within that second
-          heard(clock.learnRoughly, new Date(later(1_000)).toUTCString(), told, told + 40);  // may be the same moment
-          heard(clock.learn, at, told - 20, told + 20);  // on its way for 40 ms: it left in the middle of them
-          heard(clock.learn, later(250), told, told + 500);  // a slower answer says less
-          heard(clock.learnRoughly, new Date(later(9_000)).toUTCString(), told, told);  // and so does a rough one
-          heard(clock.learn, later(600), told, told + 400);  // but not if it cannot be
-          heard(clock.learn, later(-3_600_000), told, told + 400);
-          heard(clock.learn, at, told - 5, told + 5);
+          const note = (learn, ...args) => (learn(...args), offsets.push(offset()));
+          note(clock.learnRoughly, new Date(at).toUTCString(), sent, sent);  // within that second
+          note(clock.learnRoughly, new Date(later(1_000)).toUTCString(), sent, sent + 40);  // may be the same moment
+          note(clock.learn, at, sent - 20, sent + 20);  // it took 40 ms, so assume it was sent halfway
+          note(clock.learn, later(250), sent, sent + 500);  // a slower response is less precise
+          note(clock.learnRoughly, new Date(later(9_000)).toUTCString(), sent, sent);  // and so is a rough one
+          note(clock.learn, later(600), sent, sent + 400);  // unless it contradicts the offset
+          note(clock.learn, later(-3_600_000), sent, sent + 400);
+          note(clock.learn, at, sent - 5, sent + 5);
           return offsets;
         }""",
         SINCE,
@@ -59,19 +59,19 @@ def test_large_numbers_are_grouped(modules: Modules) -> None:
     assert [modules.call("words.js", "grouped", number) for number in numbers] == [f"{number:,}" for number in numbers]
 
 
-def test_addresses_keep_what_is_not_changed(modules: Modules) -> None:
+def test_addresses_keep_unchanged_parameters(modules: Modules) -> None:
     assert modules.call("url.js", "params") == {"view": "log", "job": "a"}
     assert modules.call("url.js", "href", {"job": None, "prefix": "a/b #"}) == "?view=log&prefix=a%2Fb+%23"
     assert modules.call("url.js", "address", {"view": "job", "job": "x", "owner": ""}) == "?view=job&job=x"
     assert modules.call("url.js", "address", {}) == "./"
 
 
-def test_nothing_hides_in_text_of_others(modules: Modules) -> None:
+def test_nothing_hides_in_untrusted_text(modules: Modules) -> None:
     assert hidden_in(modules.call("words.js", "visible", NASTY)) == []
 
 
-def test_what_is_visible_is_what_it_is_in_a_terminal(modules: Modules) -> None:
-    """But for characters that only one of the two knows yet."""
+def test_the_same_characters_are_visible_as_in_a_terminal(modules: Modules) -> None:
+    """Except characters that only one of the two knows yet."""
     known = [letter for letter in map(chr, range(0x20000)) if unicodedata.category(letter) not in {"Cn", "Cs"}]
     texts = ["".join(known[start : start + 256]) for start in range(0, len(known), 256)]
     texts += ["⚠\ufe0f", "a\ufe0f", "1\ufe0f\u20e3", "\U000e0041\U000e01ef"]
@@ -82,8 +82,8 @@ def test_what_is_visible_is_what_it_is_in_a_terminal(modules: Modules) -> None:
 
 
 def test_errors_are_sentences(modules: Modules) -> None:
-    told = modules.call("words.js", "sentences", "this token is not valid", "It may be mistyped.", None)
-    assert told == "This token is not valid. It may be mistyped."
+    message = modules.call("words.js", "sentences", "this token is not valid", "It may be mistyped.", None)
+    assert message == "This token is not valid. It may be mistyped."
     assert modules.call("words.js", "sentences", "Really?", "") == "Really?"
     buttons = modules.page.evaluate(
         """async (kinds) => {
@@ -97,10 +97,10 @@ def test_errors_are_sentences(modules: Modules) -> None:
         }""",
         ["refused", "not allowed", "unreachable"],
     )
-    assert buttons == [1, 0, 0]  # where trying again makes sense, and does not happen by itself
+    assert buttons == [1, 0, 0]  # a button if trying again makes sense and is not automatic
 
 
-def test_of_many_lines_one_is_told(modules: Modules) -> None:
+def test_many_lines_are_shortened_to_one(modules: Modules) -> None:
     """As in a terminal."""
     for text in (
         "boom",
@@ -113,7 +113,7 @@ def test_of_many_lines_one_is_told(modules: Modules) -> None:
         assert modules.call("words.js", "gist", text) == one_line(text).replace("no disk", "no\\tdisk")
 
 
-def test_what_is_drawn_is_never_parsed(modules: Modules) -> None:
+def test_text_is_never_parsed_as_html(modules: Modules) -> None:
     drawn = modules.page.evaluate(
         """async (text) => {
           const { h, render } = await import("/dom.js");
@@ -132,18 +132,18 @@ def test_what_is_drawn_is_never_parsed(modules: Modules) -> None:
 
 def test_rows_that_change_places_keep_their_elements_and_the_focus(modules: Modules) -> None:
     orders = ["abc", "cab", "bd", "dbca", "", "xyz", "zx", "axyzb"]
-    told = modules.page.evaluate(
+    rendered = modules.page.evaluate(
         """async (orders) => {
           const { h, render } = await import("/dom.js");
           const app = document.getElementById("app");
-          const told = [];
+          const texts = [];
           const elements = {};
           let isMixedUp = false;
           let focused = null;
           for (const order of orders) {
             const rows = [...order].map((key) => h("button", { key, class: key }, key));
             render(app, "before", rows, h("i", null, "after"));
-            told.push(app.textContent);
+            texts.push(app.textContent);
             for (const key in elements) if (!order.includes(key)) delete elements[key];
             for (const button of app.querySelectorAll("button")) {
               isMixedUp ||= (elements[button.className] ??= button) !== button;
@@ -152,14 +152,14 @@ def test_rows_that_change_places_keep_their_elements_and_the_focus(modules: Modu
             focused = app.querySelector(".b, .z");
             focused?.focus();
           }
-          return [told, isMixedUp];
+          return [texts, isMixedUp];
         }""",
         orders,
     )
-    assert told == [[f"before{order}after" for order in orders], False]
+    assert rendered == [[f"before{order}after" for order in orders], False]
 
 
-def test_what_is_no_longer_wanted_goes(modules: Modules) -> None:
+def test_stale_attributes_and_handlers_are_removed(modules: Modules) -> None:
     left = modules.page.evaluate(
         """async () => {
           const { h, render } = await import("/dom.js");
@@ -176,5 +176,5 @@ def test_what_is_no_longer_wanted_goes(modules: Modules) -> None:
 
 
 def test_every_event_has_a_sentence(modules: Modules) -> None:
-    told = modules.page.evaluate("async () => (await import('/story.js')).TYPES")
-    assert set(told) == set(DETAILS)
+    types = modules.page.evaluate("async () => (await import('/story.js')).TYPES")
+    assert set(types) == set(DETAILS)

@@ -1,4 +1,4 @@
-"""Behind a proxy, under a path of its own, whether or not the proxy leaves that path in front."""
+"""Behind a proxy, under a path, whether or not the proxy strips that path."""
 
 from collections.abc import Iterator
 
@@ -21,7 +21,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 
 @pytest.mark.parametrize("strips", [True, False], ids=["it is stripped", "it is passed on"])
-def test_everything_is_found(chromium: Chromium, server: ServerProcess, strips: bool) -> None:
+def test_everything_works_under_a_path(chromium: Chromium, server: ServerProcess, strips: bool) -> None:
     job_id = f"job-{strips}"
     with (
         Proxy(server.port, base_path=BASE, strips=strips) as proxy,
@@ -36,7 +36,7 @@ def test_everything_is_found(chromium: Chromium, server: ServerProcess, strips: 
         expect(page.main.get_by_role("status")).to_contain_text("was taken away")
         page.go("Log")
         expect(page.row(job_id).first).to_be_visible()
-        page.tab.reload()  # with the cookie, which is for this path alone
+        page.tab.reload()  # with the cookie, which is only for this path
         expect(page.row(job_id).first).to_be_visible()
         assert [one["path"] for one in page.context.cookies()] == [f"{BASE}/ui/"]
         api = page.tab.get_by_role("link", name="API").evaluate("(link) => link.href")

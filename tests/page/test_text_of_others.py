@@ -1,4 +1,4 @@
-"""Text that others wrote stays text, whatever it says and however long it is."""
+"""Untrusted text stays text, whatever it says and however long it is."""
 
 import unicodedata
 from urllib.parse import quote
@@ -15,14 +15,14 @@ from tests.support.text_of_others import HIDDEN, NASTY, hidden_in
 
 SCRIPT = "<script>globalThis.obeyed=1</script><img src=x onerror='globalThis.obeyed=2'>"
 ON_ONE_LINE = SCRIPT + "".join(letter for letter in NASTY if unicodedata.category(letter) not in HIDDEN)
-"""All that is accepted in names and reasons."""
+"""Everything that names and reasons accept."""
 EVIL = SCRIPT + NASTY
 PAYLOAD_BYTES = 256 * 1_024
 
 
 @pytest.fixture(scope="module")
 def evil_job(server: ServerProcess) -> str:
-    """Claimed and taken away, claimed again and at work: evil wherever somebody may write."""
+    """Claimed, force-released and claimed again, with evil text in every field that takes text."""
     room = PAYLOAD_BYTES - len(msgspec.json.encode({"text": EVIL, "long": ""}))
     payload = {"text": EVIL, "long": "x" * room}
     job = {"job_id": "evil", "kind": "evil", "queue": "evil", "payload": payload}
@@ -49,7 +49,7 @@ ADDRESSES = [
 ]
 
 
-def test_it_stays_text_everywhere(chromium: Chromium, server: ServerProcess, evil_job: str) -> None:
+def test_untrusted_text_stays_text_everywhere(chromium: Chromium, server: ServerProcess, evil_job: str) -> None:
     with live_page(chromium, server.url, server.token) as page:
         for address in ADDRESSES:
             page.open(**address)
@@ -70,7 +70,7 @@ def test_documents_are_text_too(chromium: Chromium, server: ServerProcess, evil_
         check_is_text(page)
 
 
-def test_even_in_an_address(chromium: Chromium, server: ServerProcess) -> None:
+def test_addresses_are_text_too(chromium: Chromium, server: ServerProcess) -> None:
     with live_page(chromium, server.url, server.token, expected=["400 (Bad Request)"]) as page:
         for query in (f"view=job&job={quote(EVIL)}", f"owner={quote(EVIL)}", f"view={quote(EVIL)}"):
             page.tab.goto(f"{server.url}/?{query}")

@@ -1,4 +1,4 @@
-"""What the views are for, beyond looking at them."""
+"""What the views can do besides showing data."""
 
 import re
 
@@ -56,7 +56,7 @@ def test_a_queue_is_paused_resumed_and_limited(chromium: Chromium, server: Serve
     assert [one["reason"] for one in changes] == ["the oven is cold", "it is hot again", "a small oven"]
 
 
-def test_a_token_is_made_shown_once_and_revoked(chromium: Chromium, server: ServerProcess) -> None:
+def test_a_token_is_created_shown_once_and_revoked(chromium: Chromium, server: ServerProcess) -> None:
     with live_page(chromium, server.url, server.token) as page:
         page.open(view="tokens")
         page.main.get_by_role("button", name="Create a token").click()
@@ -75,7 +75,7 @@ def test_a_token_is_made_shown_once_and_revoked(chromium: Chromium, server: Serv
         assert server.get("/auth/whoami", token=secret).status == 401
 
 
-def test_health_says_why_in_words(chromium: Chromium, server: ServerProcess) -> None:
-    told = server.get("/figures").json
+def test_health_shows_its_reasons(chromium: Chromium, server: ServerProcess) -> None:
+    figures = server.get("/figures").json
     with live_page(chromium, server.url, server.token) as page:
-        page.open(view="health").shows(told["status"], *told["reasons"])
+        page.open(view="health").shows(figures["status"], *figures["reasons"])
