@@ -82,7 +82,7 @@ def test_a_job_that_is_enqueued_under_a_claim_needs_room_for_its_release(world: 
 def test_callers_that_need_no_token_have_no_limit(world: World) -> None:
     assert are_refused(world.batch([job(f"j{n}", LOCAL) for n in range(5)])) == [False] * 5
     assert are_refused(world.batch([job(f"k{n}", max_queued=None) for n in range(5)])) == [False] * 5
-    assert are_refused(world.batch([job("l")])) == [True], "but their jobs count toward the limit of others"
+    assert are_refused(world.batch([job("l")])) == [True], "but jobs enqueued without a limit count, too"
 
 
 NAMES = st.sampled_from("abc")
