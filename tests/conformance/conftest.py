@@ -32,7 +32,7 @@ RETRY = RetryPolicy(base_ms=1_000, factor=2, cap_ms=60_000, jitter=0)
 
 
 class System:
-    """A store as its users see it, with time in the test's hands."""
+    """A store as its users see it, with a clock that the test controls."""
 
     def __init__(
         self, connect: Callable[[], OctoStore], advance: Callable[[float], None], waiting: Callable[[], int]
@@ -40,17 +40,17 @@ class System:
         self._connect = connect
         self.advance = advance
         self.waiting = waiting
-        """How many claims have been tried in vain, and would hear of it if they were possible now."""
+        """How many claims are waiting, and would be woken if they became possible now."""
         self.store = connect()
 
     @cached_property
     def other(self) -> OctoStore:
-        """Somebody else's connection to the same store, where there is such a thing."""
+        """Another user's connection to the same store."""
         return self._connect()
 
 
 class Opened(NamedTuple):
-    """How to connect to a store, once for each user; `close` ends it after them."""
+    """How to connect to a store, once for each user, and how to close it after the last one."""
 
     connect: Callable[[], Port]
     connect_async: Callable[[], AsyncPort]
@@ -59,7 +59,7 @@ class Opened(NamedTuple):
 
 
 class WatchedStore(LocalStore):
-    """Knows how many listen to it."""
+    """Counts its listeners."""
 
     listeners = 0
 
@@ -129,7 +129,7 @@ KINDS: dict[str, Callable[[Path, ManualClock], Opened]] = {
 
 
 CLIENTS = [f"{kind}-{client}" for kind in KINDS for client in ("sync", "async")]
-# The async client of a store that is opened here is the same for all of them, above the store.
+# Above the store, the async client is the same for every store that is opened in the process.
 CLIENTS.remove("postgres-async")
 
 
@@ -137,26 +137,26 @@ CLIENTS.remove("postgres-async")
 def system(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[System]:
     kind, client = request.param.split("-")
     clock = ManualClock()
-    with ExitStack() as at_end:
+    with ExitStack() as cleanup:
         opened = KINDS[kind](tmp_path, clock)
-        at_end.callback(opened.close)
+        cleanup.callback(opened.close)
         loop = None if client == "sync" else Loop()
         if loop is not None:
-            at_end.callback(loop.stop)
+            cleanup.callback(loop.stop)
 
         def connect() -> Any:
             if loop is None:
                 store: Any = OctoStore(opened.connect())
             else:
-                store = StoreAsSync(loop, loop.run(_made(opened.connect_async)))
-            at_end.callback(store.close)
+                store = StoreAsSync(loop, loop.run(_open_async(opened.connect_async)))
+            cleanup.callback(store.close)
             return store
 
         yield System(connect, clock.advance, opened.waiting)
 
 
-async def _made(connect: Callable[[], AsyncPort]) -> AsyncOctoStore:
-    """In the loop that will use it."""
+async def _open_async(connect: Callable[[], AsyncPort]) -> AsyncOctoStore:
+    """Open the client in the loop that will use it."""
     return AsyncOctoStore(connect())
 
 

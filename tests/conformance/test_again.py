@@ -1,4 +1,4 @@
-"""What a finished run has left is not the next one's business."""
+"""A run does not inherit what a finished run left."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from tests.conformance.conftest import System
 
 
 @pytest.mark.parametrize("is_queued", [False, True], ids=["free", "queued"])
-def test_a_job_that_was_done_starts_afresh(system: System, is_queued: bool) -> None:
+def test_a_done_job_starts_over(system: System, is_queued: bool) -> None:
     store = system.store
     if is_queued:
         store.enqueue("build", job_id="job")
@@ -18,7 +18,7 @@ def test_a_job_that_was_done_starts_afresh(system: System, is_queued: bool) -> N
     system.other.release_job("job", again.lease_id or "", outcome="failed", error="no")
 
 
-def test_one_that_was_not_done_goes_on_where_it_was(system: System) -> None:
+def test_a_job_that_is_not_done_keeps_its_checkpoint(system: System) -> None:
     store = system.store
     for outcome in ("released", "failed", "deferred"):
         claim = store.claim_job(outcome)

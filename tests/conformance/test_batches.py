@@ -12,10 +12,10 @@ def claim(job_id: str, **more: Any) -> dict[str, Any]:
     return {"command": "claim_job", "job_id": job_id, "owner": "ann", **more}
 
 
-def test_each_is_answered_like_the_single_call_and_in_order(system: System) -> None:
+def test_each_command_gets_the_reply_of_a_single_call_in_order(system: System) -> None:
     store = system.store
     held = system.other.claim_job("held", owner="bob")
-    answers = store.batch(
+    replies = store.batch(
         [
             claim("free", metadata={"step": 1}, ttl_seconds=60),
             claim("held"),
@@ -26,7 +26,7 @@ def test_each_is_answered_like_the_single_call_and_in_order(system: System) -> N
             {"command": "requeue_job", "job_id": "never-seen"},
         ]
     )
-    free, refused, task, following, late, session, unknown = answers
+    free, refused, task, following, late, session, unknown = replies
     assert (free.status, free.owner, free.metadata, free.ttl) == ("claimed", "ann", {"step": 1}, 60)
     assert (refused.status, refused.owner) == ("held", "bob")
     assert (task.job_id, task.created) == ("task", True)
@@ -40,7 +40,7 @@ def test_each_is_answered_like_the_single_call_and_in_order(system: System) -> N
     assert system.other.release_job("held", held.lease_id or "").status == "free"
 
 
-def test_they_are_in_one_transaction(store: OctoStore) -> None:
+def test_a_batch_is_one_transaction(store: OctoStore) -> None:
     store.batch([claim(f"job-{number}") for number in range(30)])
     events = [event for event in store.events() if event.type == "claimed"]
     assert len(events) == 30
@@ -49,14 +49,14 @@ def test_they_are_in_one_transaction(store: OctoStore) -> None:
 
 
 @pytest.mark.parametrize("atomic", [True, False])
-def test_a_thousand_at_once(store: OctoStore, atomic: bool) -> None:
+def test_a_batch_may_have_a_thousand_commands(store: OctoStore, atomic: bool) -> None:
     names = [f"job-{number:04}" for number in range(1_000)]
-    answers = store.batch([claim(name) for name in names], atomic=atomic)
-    assert [(answer.status, answer.job_id) for answer in answers] == [("claimed", name) for name in names]
+    replies = store.batch([claim(name) for name in names], atomic=atomic)
+    assert [(reply.status, reply.job_id) for reply in replies] == [("claimed", name) for name in names]
     assert [owner.job_id for owner in store.list_claimed_jobs()] == names
 
 
-def test_what_is_wrong_is_told_before_anything_is_done(store: OctoStore) -> None:
+def test_bad_commands_are_refused_before_anything_is_done(store: OctoStore) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({"command": "no_such_thing"}, "must be one of claim_job"),
         ({"job_id": "b"}, "must be one of claim_job"),
@@ -69,21 +69,21 @@ def test_what_is_wrong_is_told_before_anything_is_done(store: OctoStore) -> None
         (claim("b", ttl_seconds=0), "ttl"),
         ({"command": "acquire_lock", "job_id": "b"}, "lock clients"),
     ]
-    for wrong, said in cases:
+    for wrong, message in cases:
         with pytest.raises(InvalidInput, match=r"commands\[1\]") as caught:
             store.batch([claim("a"), wrong])
-        assert said in str(caught.value)
+        assert message in str(caught.value)
     assert store.get_job("a").status == "free"
 
 
 @pytest.mark.parametrize("count", [0, 1_001])
-def test_too_many_or_none(store: OctoStore, count: int) -> None:
+def test_too_many_commands_or_none_are_refused(store: OctoStore, count: int) -> None:
     with pytest.raises(InvalidInput, match="commands"):
         store.batch([claim(f"job-{number}") for number in range(count)])
     assert list(store.events()) == []
 
 
-def test_what_may_be_left_out(store: OctoStore) -> None:
+def test_optional_fields_have_defaults(store: OctoStore) -> None:
     taken, task, session = store.batch(
         [
             {"command": "claim_job", "job_id": "a"},
@@ -100,8 +100,8 @@ def test_what_may_be_left_out(store: OctoStore) -> None:
 def test_the_same_batch_again_gets_the_same_claims(store: OctoStore) -> None:
     batch = [claim("a", request_id="r1"), claim("b", request_id="r2")]
     first, second = store.batch(batch), store.batch(batch)
-    assert [answer.lease_id for answer in first] == [answer.lease_id for answer in second]
-    assert [answer.replayed for answer in second] == [True, True]
+    assert [reply.lease_id for reply in first] == [reply.lease_id for reply in second]
+    assert [reply.replayed for reply in second] == [True, True]
 
 
 def test_many_jobs_are_claimed_and_released(system: System) -> None:
@@ -120,7 +120,7 @@ def test_many_jobs_are_claimed_and_released(system: System) -> None:
     assert [reply.outcome for reply in released] == ["done", "done"]
     assert [store.get_job(name).result for name in "abc"] == [{"ok": True}, None, {"ok": True}]
     again = store.release_many([(reply.job_id or "", "another lease") for reply in mine])
-    assert [type(answer) for answer in again] == [LeaseLost, LeaseLost]
+    assert [type(reply) for reply in again] == [LeaseLost, LeaseLost]
 
 
 def test_many_jobs_are_enqueued(store: OctoStore) -> None:
@@ -137,13 +137,13 @@ def test_many_jobs_are_enqueued(store: OctoStore) -> None:
     assert store.enqueue_many([]) == []
 
 
-def test_nothing_of_a_batch_can_wait(store: OctoStore) -> None:
-    """Nor can it be asked for: it would be waited for here, with everybody else behind it."""
+def test_no_command_in_a_batch_can_wait(store: OctoStore) -> None:
+    """A waiting command would hold up all the others."""
     with pytest.raises(InvalidInput, match="a batch cannot wait"):
         store.batch([claim("a", wait_seconds=5)])
 
 
-def test_the_end_of_a_claim_and_the_next_one(store: OctoStore) -> None:
+def test_one_batch_can_release_a_job_and_claim_the_next(store: OctoStore) -> None:
     store.enqueue_many([{"job_id": "first"}, {"job_id": "second"}], kind="build")
     taken: ClaimReply = store.claim_next(owner="ann")
     ended, following = store.batch(
@@ -155,14 +155,14 @@ def test_the_end_of_a_claim_and_the_next_one(store: OctoStore) -> None:
     assert (ended.status, following.job_id) == ("done", "second")
 
 
-def test_any_number_of_large_ones(store: OctoStore) -> None:
-    """More than a server takes in one call."""
+def test_any_number_of_large_jobs_can_be_enqueued(store: OctoStore) -> None:
+    """More than a server accepts in one call."""
     replies = store.enqueue_many([{"payload": "x" * 200_000} for _ in range(30)], kind="build")
     assert [reply.created for reply in replies] == [True] * 30
 
 
 @pytest.mark.parametrize("wrong", ["abc", [("a",)], [1], ["ab"]])
-def test_what_is_no_list_of_jobs_or_claims(store: OctoStore, wrong: Any) -> None:
+def test_a_bad_list_of_jobs_or_claims_is_refused(store: OctoStore, wrong: Any) -> None:
     with pytest.raises(InvalidInput):
         store.claim_many(wrong) if wrong == "abc" else store.release_many(wrong)
     with pytest.raises(InvalidInput, match="must be an object"):

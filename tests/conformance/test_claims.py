@@ -9,8 +9,8 @@ from octostore import ClaimsPage, InvalidInput, OctoStore
 from tests.conformance.conftest import System
 
 
-def told(page: ClaimsPage) -> dict[str, str | None]:
-    """Why each job needs attention, in their order."""
+def attention(page: ClaimsPage) -> dict[str, str | None]:
+    """Return why each job needs attention, in the order listed."""
     return {row.job_id: row.attention for row in page.rows}
 
 
@@ -47,15 +47,15 @@ def test_a_takeover_is_two_claims_and_the_reason(system: System) -> None:
     assert page.more is False
 
 
-def test_what_has_run_out_has_ended_before_the_log_says_so(system: System) -> None:
+def test_an_expired_claim_has_ended_even_before_that_is_recorded(system: System) -> None:
     store = system.store
     store.enqueue("build", job_id="task", max_attempts=1)
     store.claim_job("task", owner="ann", ttl=10)
     store.claim_job("lock", owner="ann", ttl=10)
     system.advance(11)
     page = store.list_claims()
-    assert page.seq == 3, "nobody has written it down"
-    assert told(page) == {"lock": "lost", "task": "dead"}
+    assert page.seq == 3, "that is not recorded yet"
+    assert attention(page) == {"lock": "lost", "task": "dead"}
     assert [claim.reason for row in page.rows for claim in row.claims] == ["no heartbeat for 11 s, TTL 10 s"] * 2
     store.recover()
     again = store.list_claims()
@@ -85,7 +85,7 @@ def test_the_most_urgent_come_first(system: System) -> None:
     store.enqueue("build", job_id="nobody-had-it")
     store.cancel("nobody-had-it")
     page = store.list_claims()
-    assert list(told(page).items()) == [
+    assert list(attention(page).items()) == [
         ("taken", "lost"),
         ("lost", "lost"),
         ("stuck", "stuck"),
@@ -107,12 +107,12 @@ def test_the_most_urgent_come_first(system: System) -> None:
     assert stop is not None
     assert stop.reason == "enough"
     first = store.list_claims(limit=3)
-    assert (list(told(first)), first.more, page.more) == (["taken", "lost", "stuck"], True, False)
-    assert list(told(store.list_claims(lost=True))) == ["taken", "lost", "taken-over"]
-    assert list(told(store.list_claims(limit=6)))[5:] == ["taken-over"]
+    assert (list(attention(first)), first.more, page.more) == (["taken", "lost", "stuck"], True, False)
+    assert list(attention(store.list_claims(lost=True))) == ["taken", "lost", "taken-over"]
+    assert list(attention(store.list_claims(limit=6)))[5:] == ["taken-over"]
 
 
-def test_a_window_has_what_was_live_in_it(system: System) -> None:
+def test_a_window_has_the_claims_that_were_live_in_it(system: System) -> None:
     store = system.store
     store.release_job("before", lease(store, "before"))
     early = store.claim_job("long", owner="ann", ttl=1_000)
@@ -122,21 +122,21 @@ def test_a_window_has_what_was_live_in_it(system: System) -> None:
     store.claim_job("long", owner="bob", ttl=1_000)
     system.advance(50)
     page = store.list_claims(60)
-    assert list(told(page)) == ["long", "still"]
+    assert list(attention(page)) == ["long", "still"]
     assert [(claim.how, claim.claimed_at) for claim in page.rows[0].claims] == [
         ("released", early.claimed_at),
         (None, page.at - timedelta(seconds=50)),
     ]
     assert [claim.owner for row in store.list_claims(10).rows for claim in row.claims] == ["bob", "ann"]
-    assert set(told(store.list_claims(251))) == {"before", "long", "still"}
-    # A claim that expired long ago was not live since, whenever that is noticed.
+    assert set(attention(store.list_claims(251))) == {"before", "long", "still"}
+    # A claim that expired long ago is outside the window, even if that is recorded only now.
     system.advance(3_600)
     store.recover()
     late = store.list_claims(900)
     assert (late.rows, late.last_claim_at) == ([], page.rows[0].claims[1].claimed_at)
 
 
-def test_claims_are_chosen_by_name_queue_owner_and_status(system: System) -> None:
+def test_claims_are_filtered_by_name_queue_owner_and_status(system: System) -> None:
     store = system.store
     store.enqueue("build", job_id="team/task", queue="ci")
     store.enqueue("build", job_id="team/later", queue="ci")
@@ -146,7 +146,7 @@ def test_claims_are_chosen_by_name_queue_owner_and_status(system: System) -> Non
     store.claim_job("other", owner="bob")
 
     def names(**which: Any) -> set[str]:
-        return set(told(store.list_claims(**which)))
+        return set(attention(store.list_claims(**which)))
 
     assert names() == {"team/task", "team/lock", "other"}
     assert names(prefix="team/") == names(owner="ann") == {"team/task", "team/lock"}
@@ -181,7 +181,7 @@ def test_a_bound_claim_lives_and_dies_with_its_session(system: System) -> None:
     assert (row.attention, row.claims[0].session_id, row.claims[0].late) == (None, "main", False)
     assert row.claims[0].heartbeat_at == row.claims[0].claimed_at + timedelta(seconds=15)
     system.advance(10)
-    assert told(store.list_claims()) == {"job": "late"}
+    assert attention(store.list_claims()) == {"job": "late"}
     system.advance(10)
     (row,) = store.list_claims().rows
     assert (row.attention, row.claims[0].how, row.claims[0].ttl) == ("lost", "expired", 30)
@@ -193,22 +193,22 @@ def test_an_owner_that_reports_while_its_session_is_silent_is_late(system: Syste
     lease_id = lease(store, "job", owner="ann", session_id="main")
     system.advance(39)
     store.heartbeat_job("job", lease_id, progress="testing")
-    assert told(store.list_claims()) == {"job": None}
+    assert attention(store.list_claims()) == {"job": None}
     system.advance(1)
     (row,) = store.list_claims().rows
-    (beat,) = store.list_heartbeats(["job"]).claims
-    assert (row.attention, row.claims[0].late, beat.late, store.figures().late) == ("late", True, True, 1)
-    assert row.claims[0].late_at == beat.late_at == beat.expires_at - timedelta(seconds=20)
+    (heartbeat,) = store.list_heartbeats(["job"]).claims
+    assert (row.attention, row.claims[0].late, heartbeat.late, store.figures().late) == ("late", True, True, 1)
+    assert row.claims[0].late_at == heartbeat.late_at == heartbeat.expires_at - timedelta(seconds=20)
 
 
-def test_a_hand_over_is_told(system: System) -> None:
+def test_a_hand_over_is_two_claims(system: System) -> None:
     session = system.store.open_session(agent="ann", session_id="main")
     system.store.claim_job("job", owner="ann", session_id="main")
     session.hand_over("bob", note="half of it is uploaded")
     (row,) = system.other.list_claims().rows
-    given, taken = row.claims
-    assert (given.how, given.reason, given.note) == ("released", "handed over to 'bob'", "half of it is uploaded")
-    assert (taken.owner, taken.handed_over_by, taken.took_over_from) == ("bob", "ann", None)
+    before, after = row.claims
+    assert (before.how, before.reason, before.note) == ("released", "handed over to 'bob'", "half of it is uploaded")
+    assert (after.owner, after.handed_over_by, after.took_over_from) == ("bob", "ann", None)
 
 
 def test_a_question_beyond_its_limits_is_refused(system: System) -> None:
@@ -236,11 +236,15 @@ def test_a_loss_is_found_however_often_the_job_has_changed_hands_since(system: S
     assert row.claims[0].reason == "not ann"
     assert (len(row.claims), row.claims[-1].ended_at, row.more) == (50, None, True)
     assert row.claims == sorted(row.claims, key=lambda claim: claim.fencing_token)
-    assert list(told(store.list_claims(owner="ann"))) == list(told(store.list_claims(owner="after-ann"))) == ["busy"]
+    assert (
+        list(attention(store.list_claims(owner="ann")))
+        == list(attention(store.list_claims(owner="after-ann")))
+        == ["busy"]
+    )
     store.release_job("busy", last)
 
 
-def test_what_an_operator_has_settled_needs_no_attention(system: System) -> None:
+def test_a_job_that_an_operator_settled_needs_no_attention(system: System) -> None:
     store = system.store
     for name in ("discarded", "again"):
         store.enqueue("build", job_id=name, max_attempts=1)
@@ -250,7 +254,7 @@ def test_what_an_operator_has_settled_needs_no_attention(system: System) -> None
     store.enqueue("build", job_id="later")
     store.discard("discarded")
     store.requeue("again")
-    assert told(store.list_claims()) == {"later": "lost", "discarded": None, "again": None}
-    assert set(told(store.list_claims(status="queued"))) == {"again", "later"}
-    assert list(told(store.list_claims(status="free"))) == ["discarded"]
-    assert told(store.list_claims(status="dead")) == {}
+    assert attention(store.list_claims()) == {"later": "lost", "discarded": None, "again": None}
+    assert set(attention(store.list_claims(status="queued"))) == {"again", "later"}
+    assert list(attention(store.list_claims(status="free"))) == ["discarded"]
+    assert attention(store.list_claims(status="dead")) == {}

@@ -30,7 +30,7 @@ def test_every_transition_is_one_event(system: System) -> None:
     assert (claim.lease_id or "") not in str(msgspec.json.encode(events))
 
 
-def test_reading_from_anywhere(system: System) -> None:
+def test_the_log_can_be_read_from_anywhere(system: System) -> None:
     store = system.store
     for number in range(5):
         store.claim_job(f"team/{number}")
@@ -42,7 +42,7 @@ def test_reading_from_anywhere(system: System) -> None:
     assert list(store.events(job_id="unknown")) == []
 
 
-def test_reading_since_a_time_and_by_type(system: System) -> None:
+def test_the_log_can_be_read_since_a_time_and_by_type(system: System) -> None:
     store = system.store
     for number in range(3):
         claim = store.claim_job(f"job-{number}")
@@ -65,7 +65,7 @@ def test_reading_since_a_time_and_by_type(system: System) -> None:
 @pytest.mark.parametrize(
     "which", [{}, {"job_id": "job-3"}, {"prefix": "job-3"}, {"types": ["claimed", "force_released"]}]
 )
-def test_following_goes_on_with_what_happens_next(system: System, which: dict[str, Any]) -> None:
+def test_following_goes_on_with_later_events(system: System, which: dict[str, Any]) -> None:
     store = system.store
     store.claim_job("job-3")
     events = store.events(follow=True, **which)
@@ -85,7 +85,7 @@ def test_following_goes_on_with_what_happens_next(system: System, which: dict[st
     assert [event.type for event in seen] == ["claimed", "force_released"]
 
 
-def test_long_logs_are_read_whole(system: System) -> None:
+def test_a_long_log_is_read_completely(system: System) -> None:
     with ThreadPoolExecutor(32) as pool:
         list(pool.map(lambda number: system.store.enqueue("k", job_id=f"job-{number}"), range(1_100)))
     assert [event.seq for event in system.store.events()] == list(range(1, 1_101))

@@ -1,4 +1,4 @@
-"""Claim, heartbeat, inspect, release, recover: the five calls, as contract.md has them."""
+"""Claim, heartbeat, inspect, release, recover: the five calls, as in contract.md."""
 
 import os
 from datetime import UTC
@@ -23,7 +23,7 @@ def nested(depth: int) -> list[Any]:
     return value
 
 
-def test_one_owner_and_everybody_can_see_it(system: System) -> None:
+def test_a_job_has_one_owner_and_everybody_can_see_it(system: System) -> None:
     store, other = system.store, system.other
     mine = store.claim_job("github-issue-1842", owner="agent-3", metadata={"branch": "fix-1842"}, ttl=120)
     assert mine.status == "claimed"
@@ -49,7 +49,7 @@ def test_a_claim_can_be_made_for_another_process(system: System) -> None:
     assert [claim.pid for claim in system.other.list_claimed_jobs()] == [4_712, 4_711]
 
 
-def test_everybody_can_see_which_process_it_is(system: System) -> None:
+def test_everybody_can_see_which_process_owns_a_job(system: System) -> None:
     store, other = system.store, system.other
     here = (os.uname().nodename, os.getpid())
     store.enqueue("build", job_id="build")
@@ -66,15 +66,15 @@ def test_everybody_can_see_which_process_it_is(system: System) -> None:
     assert [(data["host"], data["pid"]) for data in claimed] == [here] * 5
 
 
-def test_every_answer_says_to_heartbeat_after_a_third_of_the_ttl(system: System) -> None:
+def test_every_reply_says_to_heartbeat_after_a_third_of_the_ttl(system: System) -> None:
     store = system.store
     claim = store.claim_job("job", ttl=30)
     session = store.open_session("agent", ttl=90)
     bound = store.claim_job("bound", session_id=session.session_id)
     store.enqueue("kind")
     taken = store.claim_next(ttl=60)
-    assert [answer.renew_after_ms for answer in (claim, taken)] == [10_000, 20_000]
-    assert [answer.renew_after_ms for answer in (session.reply, bound)] == [30_000, 30_000]
+    assert [reply.renew_after_ms for reply in (claim, taken)] == [10_000, 20_000]
+    assert [reply.renew_after_ms for reply in (session.reply, bound)] == [30_000, 30_000]
     system.advance(15)
     assert store.heartbeat_job("job", lease(claim)).renew_after_ms == 10_000
     assert session.keepalive().renew_after_ms == 30_000
@@ -85,8 +85,8 @@ def test_heartbeats_keep_the_claim_and_show_progress(system: System) -> None:
     claim = store.claim_job("job", ttl=30)
     for _ in range(4):
         system.advance(20)
-        beat = store.heartbeat_job("job", lease(claim), progress="running tests", percent=40)
-        assert beat.remaining_ms == 30_000
+        heartbeat = store.heartbeat_job("job", lease(claim), progress="running tests", percent=40)
+        assert heartbeat.remaining_ms == 30_000
     owner = store.get_job_owner("job")
     assert owner is not None
     assert owner.progress is not None
@@ -96,7 +96,7 @@ def test_heartbeats_keep_the_claim_and_show_progress(system: System) -> None:
         store.heartbeat_job("job", lease(claim))
 
 
-def test_an_owner_that_disappears_is_replaced_with_what_it_left(system: System) -> None:
+def test_a_successor_gets_what_an_owner_left_that_disappeared(system: System) -> None:
     store, other = system.store, system.other
     dead = store.claim_job("job", owner="agent-1", ttl=30)
     store.checkpoint_job("job", lease(dead), {"step": 3})
@@ -104,10 +104,10 @@ def test_an_owner_that_disappears_is_replaced_with_what_it_left(system: System) 
     store.heartbeat_job("job", lease(dead), progress="step 3 of 5")
     system.advance(30)
     assert other.get_job_owner("job") is None
-    heir = other.claim_job("job", owner="agent-2")
-    assert (heir.status, heir.checkpoint, heir.note) == ("claimed", {"step": 3}, "step 3 of 5")
-    assert [(attempt.owner, attempt.how) for attempt in heir.previous] == [("agent-1", "expired")]
-    assert (heir.fencing_token or 0) > (dead.fencing_token or 0)
+    successor = other.claim_job("job", owner="agent-2")
+    assert (successor.status, successor.checkpoint, successor.note) == ("claimed", {"step": 3}, "step 3 of 5")
+    assert [(attempt.owner, attempt.how) for attempt in successor.previous] == [("agent-1", "expired")]
+    assert (successor.fencing_token or 0) > (dead.fencing_token or 0)
     with pytest.raises(LeaseLost) as caught:
         store.release_job("job", lease(dead), outcome="done")
     assert caught.value.holder is not None
@@ -122,7 +122,7 @@ def test_a_retry_gets_the_same_claim(system: System) -> None:
     assert (again.lease_id, again.replayed, first.replayed) == (first.lease_id, True, False)
 
 
-def test_two_calls_of_one_owner_are_two(store: OctoStore) -> None:
+def test_a_second_claim_by_the_same_owner_gets_held(store: OctoStore) -> None:
     assert store.claim_job("job", owner="same").status == "claimed"
     assert store.claim_job("job", owner="same").status == "held"
 
@@ -145,7 +145,7 @@ def test_a_repeated_release_is_one_event(store: OctoStore) -> None:
     assert [event.type for event in store.events(job_id="job")] == ["claimed", "released"]
 
 
-def test_lock_delay(system: System) -> None:
+def test_a_lock_delay_keeps_the_job_unclaimable_for_a_while(system: System) -> None:
     claim = system.store.claim_job("job", lock_delay=10)
     system.store.release_job("job", lease(claim))
     assert system.other.claim_job("job").status == "delayed"
@@ -196,7 +196,7 @@ def test_a_name_never_seen_is_a_free_job(store: OctoStore) -> None:
     assert store.get_job_owner("unseen") is None
 
 
-def test_operators_calls(system: System) -> None:
+def test_calls_of_operators(system: System) -> None:
     store = system.store
     claim = store.claim_job("job")
     assert system.other.force_release("job", reason="stuck").status == "free"
@@ -210,7 +210,7 @@ def test_operators_calls(system: System) -> None:
         store.cancel("job")
 
 
-def test_listing_goes_page_by_page_in_the_order_of_names(store: OctoStore) -> None:
+def test_jobs_are_listed_page_by_page_in_the_order_of_names(store: OctoStore) -> None:
     names = sorted([f"team/{number:02}" for number in range(25)] + ["teal", "tebm"])
     for name in reversed(names):
         store.claim_job(name)
@@ -226,7 +226,7 @@ def test_listing_goes_page_by_page_in_the_order_of_names(store: OctoStore) -> No
     assert len(store.list_claimed_jobs("team/")) == 25
 
 
-def test_listing_by_status_and_queue(system: System) -> None:
+def test_jobs_are_filtered_by_status_queue_owner_and_kind(system: System) -> None:
     store = system.store
     store.enqueue("build", job_id="queued", queue="ci")
     store.enqueue("build", job_id="elsewhere")
@@ -251,7 +251,7 @@ def test_listing_by_status_and_queue(system: System) -> None:
     assert names(status="queued", queue="ci") == ["queued", "running"]
 
 
-def test_recover_takes_back_what_expired_with_the_evidence(system: System) -> None:
+def test_recover_reports_expired_claims_with_the_evidence(system: System) -> None:
     claim = system.store.claim_job("job", owner="agent-1", ttl=10)
     system.advance(12)
     (recovery,) = system.other.recover()
@@ -260,7 +260,7 @@ def test_recover_takes_back_what_expired_with_the_evidence(system: System) -> No
     assert system.store.recover() == []
 
 
-def test_after_a_mass_death_everything_is_listed_as_it_stands_and_recovered_whole(system: System) -> None:
+def test_after_a_mass_expiry_lists_are_current_and_everything_is_recovered(system: System) -> None:
     store = system.store
     session = store.open_session(ttl=10)
     for number in range(120):
@@ -303,7 +303,7 @@ def test_hold_releases_at_the_end(system: System) -> None:
     assert store.claim_job("job").checkpoint == {"step": 1}
 
 
-def test_a_claim_is_nobodys_after_its_block(store: OctoStore) -> None:
+def test_a_claim_is_over_after_its_block(store: OctoStore) -> None:
     with store.hold("job") as claim:
         pass
     assert store.claim_job("job", owner="other").status == "claimed"
@@ -314,7 +314,7 @@ def test_a_claim_is_nobodys_after_its_block(store: OctoStore) -> None:
         claim.checkpoint({"too": "late"})
 
 
-def test_hold_with_an_outcome(store: OctoStore) -> None:
+def test_hold_can_end_with_an_outcome(store: OctoStore) -> None:
     with store.hold("job", outcome="done"):
         pass
     with pytest.raises(AlreadyDone), store.hold("job"):
@@ -326,7 +326,7 @@ def test_hold_with_an_outcome(store: OctoStore) -> None:
     assert caught.value.result == {"answer": 42}
 
 
-def test_hold_notes_the_error_when_the_block_raises(system: System) -> None:
+def test_hold_records_the_error_if_the_block_raises(system: System) -> None:
     store = system.store
     store.enqueue("build", job_id="task")
     for job_id, status in (("lock", "free"), ("task", "queued")):
@@ -347,7 +347,7 @@ class Unspeakable(Exception):
 @pytest.mark.parametrize(
     "error", [ValueError("bad \udcff text"), ValueError("nul \0"), ValueError("é" * 5_000), Unspeakable()]
 )
-def test_whatever_the_block_raises_gives_the_job_back(store: OctoStore, error: Exception) -> None:
+def test_whatever_the_block_raises_the_claim_ends(store: OctoStore, error: Exception) -> None:
     with pytest.raises(type(error)), store.hold("job"):
         raise error
     job = store.get_job("job")
@@ -355,20 +355,20 @@ def test_whatever_the_block_raises_gives_the_job_back(store: OctoStore, error: E
     assert (job.error or "").startswith(type(error).__name__)
 
 
-def test_hold_that_lost_its_lease_says_so_at_the_end(system: System) -> None:
-    def robbed() -> None:
+def test_hold_raises_at_the_end_if_it_lost_its_lease(system: System) -> None:
+    def lose_the_lease() -> None:
         with system.store.hold("job", ttl=60):
             system.other.force_release("job")
             system.other.claim_job("job", owner="successor")
 
     with pytest.raises(LeaseLost):
-        robbed()
+        lose_the_lease()
     owner = system.store.get_job_owner("job")
     assert owner is not None
     assert owner.owner == "successor"
 
 
-def test_a_claim_that_was_made_can_be_kept(system: System) -> None:
+def test_an_existing_claim_can_be_kept(system: System) -> None:
     store = system.store
     store.enqueue("build", job_id="task")
     reply = store.claim_next(owner="me", ttl=60)
@@ -381,11 +381,11 @@ def test_a_claim_that_was_made_can_be_kept(system: System) -> None:
     assert (again.status, again.checkpoint) == ("claimed", {"step": 1})
 
 
-def test_what_is_no_claim_cannot_be_kept(system: System) -> None:
+def test_a_reply_without_a_live_claim_cannot_be_kept(system: System) -> None:
     store = system.store
-    over = store.claim_job("job", owner="first")
-    store.release_job("job", lease(over))
-    with pytest.raises(LeaseLost), store.keep(over):
+    ended = store.claim_job("job", owner="first")
+    store.release_job("job", lease(ended))
+    with pytest.raises(LeaseLost), store.keep(ended):
         pass
     store.claim_job("job", owner="second")
     with pytest.raises(Held) as caught, store.keep(store.claim_job("job", owner="third")):

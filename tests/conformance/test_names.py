@@ -1,11 +1,11 @@
-"""A name that nobody has used is told as such, with those that it may have meant."""
+"""A name that nobody has used is reported as unknown, with the names that may have been meant."""
 
 import pytest
 
 from octostore import LeaseLost, NotFound, OctoStore
 from tests.conformance.conftest import System
 
-SIGNS = "acme/shop#12:a@b+c=d"
+WITH_SYMBOLS = "acme/shop#12:a@b+c=d"
 
 
 def test_a_name_that_nobody_has_used_is_free_and_not_known(system: System) -> None:
@@ -18,15 +18,15 @@ def test_a_name_that_nobody_has_used_is_free_and_not_known(system: System) -> No
     assert all(job.is_known for job in store.list_jobs().jobs)
 
 
-def test_the_names_that_may_have_been_meant(system: System) -> None:
+def test_similar_names_are_suggested(system: System) -> None:
     store = system.store
-    for name in ("deploy-main", "deploy-staging", "report", "github-issue-1842", SIGNS):
+    for name in ("deploy-main", "deploy-staging", "report", "github-issue-1842", WITH_SYMBOLS):
         store.enqueue("build", job_id=name)
     assert similar(store, "deploy-mian")[0] == "deploy-main"
     assert similar(store, "deploy") == ["deploy-main", "deploy-staging"]
     assert similar(store, "github-issue-1824") == ["github-issue-1842"]
     assert similar(store, "reprot") == ["report"]
-    assert similar(store, "acme/shop#12") == [SIGNS]
+    assert similar(store, "acme/shop#12") == [WITH_SYMBOLS]
     assert similar(store, "nothing-like-it") == []
     known = store.find_similar("report")
     assert (known.job_id, known.is_known) == ("report", True)
@@ -40,7 +40,7 @@ def test_few_of_many_are_suggested(system: System) -> None:
     assert similar(store, "biuld-077") != []
 
 
-def test_operators_and_late_owners_hear_that_nobody_has_used_it(system: System) -> None:
+def test_operators_and_late_owners_learn_that_nobody_has_used_it(system: System) -> None:
     store = system.store
     for operate in (store.requeue, store.cancel, store.discard, store.request_stop, store.force_release):
         with pytest.raises(NotFound, match="nobody has ever claimed or enqueued 'never'") as unknown:

@@ -1,4 +1,4 @@
-"""Pausing a queue: nobody gets a job of it, everybody is told, and who waits has one as soon as it is resumed."""
+"""Pausing a queue: nobody gets its jobs, every reply says so, and waiting callers get them when it is resumed."""
 
 from datetime import UTC, datetime
 
@@ -37,8 +37,8 @@ def test_a_paused_queue_hands_out_nothing_until_it_is_resumed(system: System) ->
     assert store.claim_next("ci").job_id == "job-1"
 
 
-def test_all_who_wait_get_jobs_when_it_is_resumed(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
-    # So long that only being resumed can have been what woke them.
+def test_waiting_callers_get_jobs_when_it_is_resumed(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Long enough that only the resume can wake them.
     monkeypatch.setattr("octostore.core.decide.claim.QUEUE_FULL_RETRY_MS", 60_000)
     store = system.store
     store.set_queue("ci", paused=True)
@@ -46,13 +46,13 @@ def test_all_who_wait_get_jobs_when_it_is_resumed(system: System, monkeypatch: p
         store.enqueue("build", job_id=f"job-{number}", queue="ci")
     by_name = Waiter(system, lambda: system.other.claim_job("job-2", wait=60))
     waiters = [Waiter(system, lambda: system.other.claim_next("ci", wait=60)) for _ in range(2)]
-    assert not any(waiter.is_answered for waiter in [by_name, *waiters])
+    assert not any(waiter.has_reply for waiter in [by_name, *waiters])
     store.set_queue("ci", paused=False)
     assert {waiter().job_id for waiter in waiters} == {"job-0", "job-1"}
     assert by_name().status == "claimed"
 
 
-def test_what_is_left_out_stays(store: OctoStore) -> None:
+def test_settings_that_are_left_out_stay(store: OctoStore) -> None:
     store.set_queue("ci", max_claimed=3, paused=True)
     assert (store.limit_queue("ci", 2).paused, store.set_queue("ci", paused=False).max_claimed) == (True, 2)
     store.set_queue("ci", paused=True)
@@ -61,7 +61,7 @@ def test_what_is_left_out_stays(store: OctoStore) -> None:
     (queue,) = store.list_queues().queues
     assert (queue.queue, queue.paused, queue.max_claimed) == ("ci", True, None)
     store.set_queue("ci", paused=False)
-    assert store.list_queues().queues == [], "nothing is left of it"
+    assert store.list_queues().queues == [], "it has neither jobs nor settings"
     with pytest.raises(InvalidInput, match="nothing to change"):
         store.set_queue("ci")
     with pytest.raises(InvalidInput, match="max_claimed"):
@@ -81,7 +81,7 @@ def test_the_log_says_who_paused_it_and_why(store: OctoStore) -> None:
     ]
 
 
-def test_in_a_batch(store: OctoStore) -> None:
+def test_a_queue_is_paused_in_a_batch(store: OctoStore) -> None:
     store.enqueue("build", job_id="job", queue="ci")
     paused, empty, limited = store.batch(
         [

@@ -29,7 +29,7 @@ def test_a_queue_that_never_had_a_job_is_all_done(store: OctoStore) -> None:
     assert counted(reply.queue_status) == counted(store.queue_status("nothing")) == {}
 
 
-def test_an_empty_answer_tells_what_else_there_is(system: System) -> None:
+def test_an_empty_reply_says_what_else_there_is(system: System) -> None:
     store = system.store
     for number, owner in enumerate(("ann", "bob", "ann")):
         store.enqueue("build", job_id=f"held-{number}", queue="ci")
@@ -50,8 +50,8 @@ def test_an_empty_answer_tells_what_else_there_is(system: System) -> None:
     assert (asked.available_at, asked.counted_to) == (NOW + timedelta(minutes=1), 10_000)
 
 
-def test_a_moment_is_told_only_if_a_job_is_due_then(system: System) -> None:
-    """Not when somebody's lease would end, which it does not if they heartbeat."""
+def test_available_at_is_set_only_if_a_job_is_due_then(system: System) -> None:
+    """Not to when a lease would expire, because a heartbeat may extend it."""
     store = system.store
     store.enqueue("build", job_id="job")
     store.claim_next(ttl=10)
@@ -75,21 +75,21 @@ def test_all_is_done_when_the_last_job_is_settled(system: System) -> None:
     assert (store.queue_status("default").all_done, store.queue_status("default").ready) == (False, 1)
 
 
-def test_what_is_lost_or_waits_for_a_retry_may_still_come(system: System) -> None:
+def test_a_job_that_is_lost_or_waits_for_a_retry_may_still_come(system: System) -> None:
     store = system.store
     store.enqueue("build", job_id="job", max_attempts=2)
     store.claim_next(ttl=10)
     system.advance(10)
     status = store.queue_status("default")
-    assert (counted(status), status.all_done) == ({"later": 1}, False), "nobody has written that down yet"
+    assert (counted(status), status.all_done) == ({"later": 1}, False), "that is not recorded yet"
     system.advance(60)
     assert counted(store.queue_status("default")) == {"ready": 1}
     store.release_job("job", lease(store.claim_next()), outcome="failed")
     assert counted(store.claim_next().queue_status) == {"dead": 1}
 
 
-def test_kinds_that_were_not_asked_for_do_not_count(store: OctoStore) -> None:
-    """Except for what is settled: nobody can get that."""
+def test_other_kinds_do_not_count(store: OctoStore) -> None:
+    """Except settled jobs, which nobody can claim."""
     store.enqueue("test", job_id="held")
     store.claim_next(owner="ann")
     store.enqueue("lint", job_id="later", run_at=NOW + timedelta(hours=1))
@@ -116,18 +116,18 @@ def test_a_full_queue_has_jobs_that_are_ready(store: OctoStore) -> None:
     assert counted(reply.queue_status) == {"ready": 2, "claimed": 1}
 
 
-def test_in_a_batch_each_answer_is_as_of_its_place(store: OctoStore) -> None:
+def test_in_a_batch_each_reply_reflects_the_commands_before_it(store: OctoStore) -> None:
     store.enqueue("build", job_id="only", queue="ci")
     tomorrow = (NOW + timedelta(days=1)).isoformat()
-    ask = {"command": "claim_next", "queue": "ci", "owner": "ann"}
+    claim = {"command": "claim_next", "queue": "ci", "owner": "ann"}
     later = {"command": "enqueue", "kind": "build", "job_id": "later", "queue": "ci", "run_at": tomorrow}
-    replies = store.batch([ask, ask, later, ask, {"command": "cancel_job", "job_id": "later"}, ask])
+    replies = store.batch([claim, claim, later, claim, {"command": "cancel_job", "job_id": "later"}, claim])
     held, waiting, dead = (counted(replies[number].queue_status) for number in (1, 3, 5))
     assert (held, waiting, dead) == ({"claimed": 1}, {"later": 1, "claimed": 1}, {"claimed": 1, "dead": 1})
     assert [replies[number].available_at for number in (1, 3, 5)] == [None, NOW + timedelta(days=1), None]
 
 
-def test_a_task_of_several_queues(store: OctoStore) -> None:
+def test_an_empty_reply_for_several_queues_adds_them_up(store: OctoStore) -> None:
     store.enqueue("build", job_id="a", queue="one")
     store.claim_next("one", owner="ann")
     store.enqueue("build", job_id="b", queue="two", run_at=NOW + timedelta(days=1))
@@ -137,7 +137,7 @@ def test_a_task_of_several_queues(store: OctoStore) -> None:
     assert store.claim_task("session", "bob", queues=["three", "four"]).all_done is True
 
 
-def test_a_wait_until_all_is_done_does_not_begin_where_it_is(store: OctoStore) -> None:
+def test_a_wait_until_done_does_not_begin_if_all_is_done(store: OctoStore) -> None:
     assert store.claim_next(wait=600, until_done=True).all_done is True
 
 

@@ -16,7 +16,7 @@ def lease(reply: ClaimReply) -> str:
     return reply.lease_id
 
 
-def test_a_task_goes_through_its_life(system: System) -> None:
+def test_a_task_from_enqueue_to_done(system: System) -> None:
     store, worker = system.store, system.other
     task = store.enqueue("build", {"commit": "abc"}, queue="ci")
     assert (task.created, task.status) == (True, "queued")
@@ -28,7 +28,7 @@ def test_a_task_goes_through_its_life(system: System) -> None:
     assert (view.status, view.result, view.last_outcome) == ("done", "ok", "done")
 
 
-def test_the_order_of_the_line(store: OctoStore) -> None:
+def test_jobs_are_claimed_in_order(store: OctoStore) -> None:
     soon = datetime.fromtimestamp(START_MS / 1_000, UTC)
     store.enqueue("k", job_id="second")
     store.enqueue("k", job_id="third")
@@ -37,7 +37,7 @@ def test_the_order_of_the_line(store: OctoStore) -> None:
     assert [store.claim_next().job_id for _ in range(4)] == ["first", "second", "third", None]
 
 
-def test_kinds(store: OctoStore) -> None:
+def test_a_claim_can_be_limited_to_kinds(store: OctoStore) -> None:
     store.enqueue("build", job_id="b")
     store.enqueue("test", job_id="t")
     assert store.claim_next(kinds=["test", "lint"]).job_id == "t"
@@ -77,7 +77,7 @@ def test_failures_are_retried_with_backoff_and_then_wait_for_a_person(system: Sy
     assert store.claim_next().attempt == 1
 
 
-def test_out_of_quota_is_no_failure(system: System) -> None:
+def test_a_deferral_is_not_a_failure(system: System) -> None:
     store = system.store
     store.enqueue("build", job_id="job", max_attempts=1)
     store.release_job("job", lease(store.claim_next()), outcome="deferred", retry_after=900)
@@ -92,14 +92,14 @@ def test_a_dead_worker_uses_up_an_attempt(system: System) -> None:
     store.enqueue("build", job_id="job", max_attempts=2)
     store.claim_next(ttl=10)
     system.advance(11)
-    heir = store.claim_next(ttl=10)
-    assert (heir.attempt, heir.previous[0].how) == (2, "expired")
+    successor = store.claim_next(ttl=10)
+    assert (successor.attempt, successor.previous[0].how) == (2, "expired")
     system.advance(10)
     assert [job.job_id for job in store.dead_jobs()] == ["job"]
 
 
-def test_whoever_takes_over_a_task_from_a_dead_worker_gets_all_of_it(system: System) -> None:
-    """In the very transaction that finds the worker dead."""
+def test_a_successor_gets_everything_that_a_dead_worker_left(system: System) -> None:
+    """In the same transaction that finds the worker dead."""
     store = system.store
     session = store.open_session(ttl=10)
     for job_id, session_id in (("task-1", None), ("task-2", session.session_id)):
@@ -108,11 +108,15 @@ def test_whoever_takes_over_a_task_from_a_dead_worker_gets_all_of_it(system: Sys
         store.checkpoint_job(job_id, lease(dead), {"reached": job_id})
     system.advance(60)
     for job_id in ("task-1", "task-2"):
-        heir = system.other.claim_next()
-        assert (heir.job_id, heir.payload, heir.checkpoint) == (job_id, {"for": job_id}, {"reached": job_id})
+        successor = system.other.claim_next()
+        assert (successor.job_id, successor.payload, successor.checkpoint) == (
+            job_id,
+            {"for": job_id},
+            {"reached": job_id},
+        )
 
 
-def test_cancelling(store: OctoStore) -> None:
+def test_a_queued_or_claimed_job_can_be_cancelled(store: OctoStore) -> None:
     store.enqueue("build", job_id="job")
     assert store.cancel("job").last_outcome == "cancelled"
     assert store.claim_next().status == "empty"
@@ -126,7 +130,7 @@ def test_cancelling(store: OctoStore) -> None:
     assert store.claim_next().status == "empty"
 
 
-def test_a_serial_queue(system: System) -> None:
+def test_a_queue_with_a_limit_of_one_is_serial(system: System) -> None:
     store = system.store
     store.limit_queue("deploys", 1)
     for number in range(2):
@@ -158,7 +162,7 @@ def test_work_settles_every_job(store: OctoStore, caplog: pytest.LogCaptureFixtu
 
 
 @pytest.mark.parametrize("concurrency", [1, 3])
-def test_work_ends_after_so_many_jobs(store: OctoStore, concurrency: int) -> None:
+def test_work_ends_after_max_jobs(store: OctoStore, concurrency: int) -> None:
     for number in range(6):
         store.enqueue("build", job_id=f"job-{number}", max_attempts=1)
 
@@ -173,14 +177,14 @@ def test_work_ends_after_so_many_jobs(store: OctoStore, concurrency: int) -> Non
     assert store.work("default", handler, until_done=True) == 0
 
 
-def test_work_knows_one_end(store: OctoStore) -> None:
+def test_work_refuses_bad_end_conditions(store: OctoStore) -> None:
     with pytest.raises(InvalidInput, match="until_empty"):
         store.work("default", print, until_done=True, until_empty=True)
     with pytest.raises(InvalidInput, match="max_jobs"):
         store.work("default", print, max_jobs=0)
 
 
-def test_work_with_a_deferral_that_makes_no_sense_counts_as_failed(store: OctoStore) -> None:
+def test_work_with_an_invalid_deferral_counts_as_failed(store: OctoStore) -> None:
     store.enqueue("k", job_id="job", max_attempts=1)
 
     def handler(_claim: object) -> None:
@@ -229,7 +233,7 @@ def test_a_delay_is_counted_by_the_clock_of_the_store(system: System) -> None:
     assert store.claim_next().job_id == "job"
 
 
-def test_a_delay_is_not_combined_with_a_time(store: OctoStore) -> None:
+def test_a_delay_cannot_be_combined_with_a_time(store: OctoStore) -> None:
     with pytest.raises(InvalidInput, match=r"delay\w* cannot be combined with run_at"):
         store.enqueue("remind", delay=1, run_at=datetime(2030, 1, 1, tzinfo=UTC))
     with pytest.raises(InvalidInput, match="delay"):
@@ -238,7 +242,7 @@ def test_a_delay_is_not_combined_with_a_time(store: OctoStore) -> None:
     assert store.get_job(reply.job_id).available_at == reply.available_at
 
 
-def test_pages_are_iterated(store: OctoStore) -> None:
+def test_pages_can_be_iterated(store: OctoStore) -> None:
     store.enqueue_many([{"job_id": f"job-{number}"} for number in range(3)], kind="build")
     page = store.list_jobs(limit=2)
     assert [job.job_id for job in page] == ["job-0", "job-1"]

@@ -1,7 +1,7 @@
 """Every call can arrive twice, late, and out of order, on every store and client: the table in docs/guarantees.md.
 
-A call here is the very same command, sent again as a network or a client does it: at once (*twice*), after what it was
-about has ended or has gone on (*late*), or after a newer one (*reordered*).
+Each command is sent again unchanged, as a network or a client would do it: at once (*twice*), after its claim or
+session has ended or has moved on (*late*), or after a newer command (*reordered*).
 """
 
 import re
@@ -23,7 +23,7 @@ GUARANTEES = Path(__file__).parents[2] / "docs" / "guarantees.md"
 
 
 class Trial:
-    """A store, and a name that nobody else in it uses."""
+    """A store, and names that nothing else in it uses."""
 
     def __init__(self, system: System, name: str) -> None:
         self.system = system
@@ -33,7 +33,7 @@ class Trial:
         self.session = f"session-of-{name}"
 
     def send(self, command: Command[Any]) -> Any:
-        """As it is: with its ids and numbers, like a call that the network delivers once more."""
+        """Send the command unchanged, with its ids and numbers, like a network that delivers it again."""
         execute = self.store._port.execute
         loop = getattr(self.store, "_loop", None)
         return execute(command) if loop is None else loop.run(execute(command))
@@ -49,21 +49,21 @@ class Trial:
         return job, [event.seq for event in self.store.events()]
 
     def is_lost(self, command: Command[Any]) -> LeaseLost:
-        """Refused, and nothing happens."""
+        """Check that the command is refused and changes nothing."""
         with self.nothing_happens(), pytest.raises(LeaseLost) as caught:
             self.send(command)
         return caught.value
 
     def has_ended(self, command: Command[Any], how: str) -> None:
-        """Refused, saying how that claim ended."""
+        """Check that the command is refused, and that the error says how the claim ended."""
         lost = self.is_lost(command)
         assert lost.ended is not None
         assert lost.ended.how == how
 
-    def is_quietly(self, command: Command[Any], *answer: Any) -> None:
-        """Answered as before, and nothing happens."""
+    def is_repeat(self, command: Command[Any], *replies: Any) -> None:
+        """Check that the command gets one of these replies and changes nothing."""
         with self.nothing_happens():
-            assert self.send(command) in answer
+            assert self.send(command) in replies
 
     def claimed(self) -> ClaimReply:
         return self.store.claim_job(self.job, owner="ann", ttl=60)
@@ -105,7 +105,9 @@ def claim_job(trial: Trial) -> None:
     trial.has_ended(expiring, "expired")
     plain = c.ClaimJob(job_id=f"{trial.job}-3", owner="ann")
     first = trial.send(plain)
-    assert (trial.send(plain).status, trial.send(plain).owner) == ("held", "ann"), "nothing tells it from another's"
+    assert (trial.send(plain).status, trial.send(plain).owner) == ("held", "ann"), (
+        "without a request id, it looks like another call"
+    )
     trial.store.release_job(f"{trial.job}-3", first.lease_id)
     assert trial.send(plain).fencing_token != first.fencing_token
 
@@ -144,7 +146,7 @@ def undo(trial: Trial) -> None:
     trial.send(known)
     late = c.Undo(job_id=trial.job, lease_id=first.lease_id)
     with trial.nothing_happens():
-        assert not trial.send(late).undone, "somebody was told of it"
+        assert not trial.send(late).undone, "somebody knows of the claim"
     trial.store.release_job(trial.job, first.lease_id)
     with trial.nothing_happens():
         assert not trial.send(late).undone
@@ -158,9 +160,9 @@ def heartbeat_job(trial: Trial) -> None:
     older = c.HeartbeatJob(job_id=trial.job, lease_id=claim.lease_id or "", ttl=10, note="older", number=1)
     newer = c.HeartbeatJob(job_id=trial.job, lease_id=claim.lease_id or "", ttl=90, note="newer", number=2)
     trial.send(older)
-    told = trial.send(newer)
-    trial.is_quietly(newer, told)
-    trial.is_quietly(older, told)
+    reply = trial.send(newer)
+    trial.is_repeat(newer, reply)
+    trial.is_repeat(older, reply)
     plain = c.HeartbeatJob(job_id=trial.job, lease_id=claim.lease_id or "")
     assert trial.send(plain).remaining_ms == trial.send(plain).remaining_ms == 90_000
     trial.store.release_job(trial.job, claim.lease_id or "")
@@ -172,24 +174,24 @@ def checkpoint_job(trial: Trial) -> None:
     older = c.CheckpointJob(job_id=trial.job, lease_id=claim.lease_id or "", data=b"1", number=1)
     newer = c.CheckpointJob(job_id=trial.job, lease_id=claim.lease_id or "", data=b"2", number=2)
     trial.send(older)
-    told = trial.send(newer)
-    trial.is_quietly(newer, told)
-    trial.is_quietly(older, told)
+    reply = trial.send(newer)
+    trial.is_repeat(newer, reply)
+    trial.is_repeat(older, reply)
     trial.store.release_job(trial.job, claim.lease_id or "")
     trial.has_ended(older, "released")
     successor = trial.claimed()
     assert successor.checkpoint == 2
     own = c.CheckpointJob(job_id=trial.job, lease_id=successor.lease_id or "", data=b"3", number=1)
-    assert trial.send(own).number == 1, "the next owner numbers its own"
+    assert trial.send(own).number == 1, "the next owner starts its own numbering"
 
 
 def release_job(trial: Trial) -> None:
     claim = trial.claimed()
     command = c.ReleaseJob(job_id=trial.job, lease_id=claim.lease_id or "", outcome="failed", error="no")
-    told = trial.send(command)
-    trial.is_quietly(command, told)
+    reply = trial.send(command)
+    trial.is_repeat(command, reply)
     other = trial.claimed()
-    trial.is_quietly(command, told)
+    trial.is_repeat(command, reply)
     trial.has_ended(c.ReleaseJob(job_id=trial.job, lease_id=claim.lease_id or "", outcome="done"), "failed")
     assert trial.store.release_job(trial.job, other.lease_id or "").fencing_token == other.fencing_token
 
@@ -198,11 +200,11 @@ def release_task(trial: Trial) -> None:
     trial.enqueue()
     claim = trial.store.claim_task(trial.session, "ann", queues=[trial.queue])
     command = c.ReleaseTask(session_id=trial.session, job_id=trial.job, lease_id=claim.lease_id or "", outcome="done")
-    told = trial.send(command)
-    trial.is_quietly(command, told)
+    reply = trial.send(command)
+    trial.is_repeat(command, reply)
     trial.opened()
-    trial.is_quietly(command, told)
-    assert trial.store.get_session(trial.session).status == "open", "it is another's by now"
+    trial.is_repeat(command, reply)
+    assert trial.store.get_session(trial.session).status == "open", "it was opened again since"
 
 
 # Queues
@@ -222,10 +224,10 @@ def enqueue(trial: Trial) -> None:
 def cancel(trial: Trial) -> None:
     trial.enqueue()
     command = c.CancelJob(job_id=trial.job)
-    trial.is_quietly(command, trial.send(command))
+    trial.is_repeat(command, trial.send(command))
     trial.store.requeue(trial.job)
     claim = trial.store.claim_next(trial.queue)
-    trial.is_quietly(command, trial.send(command))
+    trial.is_repeat(command, trial.send(command))
     trial.has_ended(c.HeartbeatJob(job_id=trial.job, lease_id=claim.lease_id or ""), "cancelled")
 
 
@@ -233,32 +235,34 @@ def cancel_with_drain(trial: Trial) -> None:
     trial.enqueue()
     command = c.CancelJob(job_id=trial.job, drain=True)
     first = trial.store.claim_next(trial.queue)
-    trial.is_quietly(command, trial.send(command))
+    trial.is_repeat(command, trial.send(command))
     trial.store.release_job(trial.job, first.lease_id or "")
-    trial.is_quietly(command, trial.store.get_job(trial.job))
+    trial.is_repeat(command, trial.store.get_job(trial.job))
     trial.store.requeue(trial.job)
     second = trial.store.claim_next(trial.queue)
     assert trial.send(command).status == "claimed"
-    assert trial.store.heartbeat_job(trial.job, second.lease_id or "").stop_requested is not None, "the next is asked"
+    assert trial.store.heartbeat_job(trial.job, second.lease_id or "").stop_requested is not None, (
+        "the next owner is asked"
+    )
 
 
 def requeue(trial: Trial) -> None:
     trial.enqueue()
     trial.store.cancel(trial.job)
     command = c.RequeueJob(job_id=trial.job)
-    trial.is_quietly(command, trial.send(command))
+    trial.is_repeat(command, trial.send(command))
     trial.store.claim_next(trial.queue)
     with trial.nothing_happens(), pytest.raises(Conflict):
         trial.send(command)
     trial.store.cancel(trial.job)
-    assert trial.send(command).status == "queued", "this time it died of something else"
+    assert trial.send(command).status == "queued", "it has died again, of something else"
 
 
 def discard(trial: Trial) -> None:
     trial.enqueue()
     trial.store.cancel(trial.job)
     command = c.DiscardJob(job_id=trial.job)
-    trial.is_quietly(command, trial.send(command))
+    trial.is_repeat(command, trial.send(command))
     trial.enqueue()
     with trial.nothing_happens(), pytest.raises(Conflict):
         trial.send(command)
@@ -282,13 +286,13 @@ def _matching(trial: Trial, command: c.MatchingCommand) -> None:
         assert trial.send(command).changed == 0
     trial.enqueue()
     trial.store.cancel(trial.job)
-    assert trial.send(command).changed == 1, "it has died since"
+    assert trial.send(command).changed == 1, "it has died again"
 
 
 def force_release(trial: Trial) -> None:
     claim = trial.claimed()
     command = c.ForceReleaseJob(job_id=trial.job, reason="stuck")
-    trial.is_quietly(command, trial.send(command))
+    trial.is_repeat(command, trial.send(command))
     trial.has_ended(c.HeartbeatJob(job_id=trial.job, lease_id=claim.lease_id or ""), "force_released")
     other = trial.claimed()
     trial.send(command)
@@ -298,25 +302,27 @@ def force_release(trial: Trial) -> None:
 def request_stop(trial: Trial) -> None:
     trial.claimed()
     command = c.RequestStop(job_id=trial.job, reason="not now")
-    trial.is_quietly(command, trial.send(command))
+    trial.is_repeat(command, trial.send(command))
     trial.store.force_release(trial.job)
     with trial.nothing_happens(), pytest.raises(Conflict):
         trial.send(command)
     other = trial.claimed()
     trial.send(command)
-    assert trial.store.heartbeat_job(trial.job, other.lease_id or "").stop_requested is not None, "the next is asked"
+    assert trial.store.heartbeat_job(trial.job, other.lease_id or "").stop_requested is not None, (
+        "the next owner is asked"
+    )
 
 
 def limit_queue(trial: Trial) -> None:
     command = c.SetQueue(queue=trial.queue, max_claimed=3)
-    trial.is_quietly(command, trial.send(command))
+    trial.is_repeat(command, trial.send(command))
     trial.store.limit_queue(trial.queue, 5)
     assert trial.send(command).max_claimed == 3
 
 
 def set_queue(trial: Trial) -> None:
     command = c.SetQueue(queue=trial.queue, paused=True, reason="deploying")
-    trial.is_quietly(command, trial.send(command))
+    trial.is_repeat(command, trial.send(command))
     trial.store.set_queue(trial.queue, paused=False)
     assert trial.send(command).paused
 
@@ -352,9 +358,9 @@ def save_session(trial: Trial) -> None:
         session_id=trial.session, lease_id=session.lease_id, context=b"2", phase="executing", number=2
     )
     trial.send(older)
-    told = trial.send(newer)
-    trial.is_quietly(newer, told)
-    trial.is_quietly(older, told)
+    reply = trial.send(newer)
+    trial.is_repeat(newer, reply)
+    trial.is_repeat(older, reply)
     view = trial.store.get_session(trial.session)
     assert (view.context, view.phase) == (2, "executing")
     trial.send(c.CloseSession(session_id=trial.session, lease_id=session.lease_id))
@@ -364,7 +370,7 @@ def save_session(trial: Trial) -> None:
 def hand_over(trial: Trial) -> None:
     session = trial.opened()
     command = c.HandOverSession(session_id=trial.session, lease_id=session.lease_id, to_agent="bob")
-    trial.is_quietly(command, trial.send(command))
+    trial.is_repeat(command, trial.send(command))
     taken = trial.store.open_session("bob", session_id=trial.session)
     with trial.nothing_happens():
         assert trial.send(command).agent == "bob"
@@ -376,7 +382,7 @@ def hand_over(trial: Trial) -> None:
 def close_session(trial: Trial) -> None:
     session = trial.opened()
     command = c.CloseSession(session_id=trial.session, lease_id=session.lease_id)
-    trial.is_quietly(command, trial.send(command))
+    trial.is_repeat(command, trial.send(command))
     trial.opened()
     trial.is_lost(command)
     assert trial.store.get_session(trial.session).status == "open"
@@ -385,7 +391,7 @@ def close_session(trial: Trial) -> None:
 def hand_over_by_an_operator(trial: Trial) -> None:
     trial.opened()
     command = c.HandOverSession(session_id=trial.session, to_agent="bob")
-    trial.is_quietly(command, trial.send(command))
+    trial.is_repeat(command, trial.send(command))
     taken = trial.store.open_session("bob", session_id=trial.session)
     assert trial.send(command).agent == "bob"
     trial.is_lost(c.KeepSessionAlive(session_id=trial.session, lease_id=taken.reply.lease_id))
@@ -394,7 +400,7 @@ def hand_over_by_an_operator(trial: Trial) -> None:
 def close_session_by_an_operator(trial: Trial) -> None:
     trial.opened()
     command = c.CloseSession(session_id=trial.session)
-    trial.is_quietly(command, trial.send(command))
+    trial.is_repeat(command, trial.send(command))
     other = trial.opened()
     trial.send(command)
     trial.is_lost(c.KeepSessionAlive(session_id=trial.session, lease_id=other.lease_id))
@@ -405,7 +411,7 @@ def close_session_by_an_operator(trial: Trial) -> None:
 
 def create_token(trial: Trial) -> None:
     command = c.CreateToken(token_id=new_token_id(), name=trial.job, digest=trial.job.encode().ljust(32, b"."))
-    trial.is_quietly(command, trial.send(command))
+    trial.is_repeat(command, trial.send(command))
     trial.store.revoke_token(command.token_id)
     with trial.nothing_happens():
         assert trial.send(command).revoked_at is not None, "it stays revoked"
@@ -414,7 +420,7 @@ def create_token(trial: Trial) -> None:
 def revoke_token(trial: Trial) -> None:
     made = trial.store.create_token(trial.job)
     command = c.RevokeToken(token_id=made.token_id)
-    trial.is_quietly(command, trial.send(command))
+    trial.is_repeat(command, trial.send(command))
 
 
 def recover(trial: Trial) -> None:

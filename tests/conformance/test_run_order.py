@@ -1,4 +1,4 @@
-"""The jobs of a queue in the order in which they will run, page by page."""
+"""The jobs of a queue in the order they will run, page by page."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -15,7 +15,7 @@ IN_ORDER = ["b-urgent", "c-first", "a-second", "e-soon", "d-later", "f-held", "g
 
 @pytest.fixture
 def queue(store: OctoStore) -> str:
-    """With jobs whose names are not in their order."""
+    """A queue whose jobs do not run in the order of their names."""
     store.enqueue("k", job_id="f-held", queue="ci", priority=0)
     store.claim_next("ci", owner="ann", ttl=86_400)
     for name in ("h-done", "i-done"):
@@ -46,11 +46,11 @@ def listed(
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 100])
-def test_every_job_of_a_queue_in_its_order(store: OctoStore, queue: str, limit: int) -> None:
+def test_every_job_of_a_queue_is_listed_in_run_order(store: OctoStore, queue: str, limit: int) -> None:
     assert listed(store, queue, limit) == IN_ORDER
 
 
-def test_they_run_in_that_order(system: System, queue: str) -> None:
+def test_jobs_run_in_that_order(system: System, queue: str) -> None:
     expected = [job for job in IN_ORDER if job in listed(system.store, queue, 2, status="queued")]
     ran = [system.store.claim_next(queue, ttl=86_400).job_id for _ in range(3)]
     for _ in range(2):
@@ -59,7 +59,7 @@ def test_they_run_in_that_order(system: System, queue: str) -> None:
     assert ran == expected
 
 
-def test_some_of_them(store: OctoStore, queue: str) -> None:
+def test_jobs_in_run_order_are_filtered(store: OctoStore, queue: str) -> None:
     assert listed(store, queue, 2, status="queued") == IN_ORDER[:5]
     assert listed(store, queue, 1, status="done") == ["h-done", "i-done"]
     assert listed(store, queue, 1, prefix="d-") == ["d-later"]
@@ -67,8 +67,8 @@ def test_some_of_them(store: OctoStore, queue: str) -> None:
     assert listed(store, "unused", 1) == []
 
 
-def test_pages_go_on_where_the_last_one_ended(system: System, queue: str) -> None:
-    """Whatever has happened to its last job, and although what was due later is due by now."""
+def test_a_page_starts_where_the_last_one_ended(system: System, queue: str) -> None:
+    """Whatever happened to the last job since, and even if later jobs have become due."""
     store = system.store
     first = store.list_jobs(queue=queue, order="run", limit=4)
     assert [job.job_id for job in first.jobs] == IN_ORDER[:4]
@@ -78,8 +78,8 @@ def test_pages_go_on_where_the_last_one_ended(system: System, queue: str) -> Non
     assert [job.job_id for job in rest.jobs] == ["d-later", "f-held", "e-soon", "g-dead", "h-done", "i-done"]
 
 
-def test_an_owner_that_is_gone_is_not_listed_as_one(system: System, queue: str) -> None:
-    """Its job waits, although nobody has written that down yet."""
+def test_an_expired_owner_is_not_listed(system: System, queue: str) -> None:
+    """Its job is queued, even before that is recorded."""
     system.advance(86_400)
     (held,) = [job for job in system.store.list_jobs(queue=queue, order="run").jobs if job.job_id == "f-held"]
     assert (held.status, held.owner, held.last_outcome) == ("queued", None, "expired")
@@ -91,12 +91,12 @@ def test_an_owner_that_is_gone_is_not_listed_as_one(system: System, queue: str) 
 @pytest.mark.parametrize(
     "cursor", ["job", "1,ready,1,2", "1,free,x", "x,ready,1,2,3", "1,done,", "1,ready,1,2,9e9", ",,"]
 )
-def test_cursors_of_something_else(store: OctoStore, cursor: str) -> None:
+def test_other_cursors_are_refused(store: OctoStore, cursor: str) -> None:
     with pytest.raises(InvalidInput, match="cursor"):
         store.list_jobs(queue="ci", order="run", cursor=cursor)
 
 
-def test_run_order_is_that_of_a_queue(store: OctoStore) -> None:
+def test_run_order_needs_a_queue(store: OctoStore) -> None:
     with pytest.raises(InvalidInput, match="order"):
         store.list_jobs(order="run")
     with pytest.raises(InvalidInput, match="order"):

@@ -73,7 +73,7 @@ def test_opening_a_session_can_be_repeated(system: System) -> None:
     assert (again.reply.lease_id, again.reply.replayed, again.resumed) == (first.reply.lease_id, True, False)
 
 
-def test_what_the_block_raised_is_not_hidden_by_a_lost_session(system: System) -> None:
+def test_a_lost_session_does_not_hide_what_the_block_raised(system: System) -> None:
     def work() -> None:
         with system.store.open_session("agent", ttl=60):
             system.advance(60)
@@ -100,7 +100,7 @@ def test_sessions_are_listed_with_their_jobs_and_without_contexts(system: System
     assert [view.context_bytes for view in listed] == [None, len('{"turn":"sëven"}'.encode()), None]
 
 
-def test_sessions_are_listed_as_they_stand_whether_or_not_that_is_written_down(system: System) -> None:
+def test_sessions_are_listed_with_their_current_status_recorded_or_not(system: System) -> None:
     store = system.store
     store.open_session(session_id="written", ttl=5)
     system.advance(5)
@@ -149,8 +149,8 @@ def test_only_its_lease_writes_to_a_session(system: System) -> None:
     assert system.other.get_session("s").context == {"turn": 2}
 
 
-def test_an_operator_ends_a_session_or_hands_it_over_without_its_lease(system: System) -> None:
-    """As these clients are: one on a file, or with a server's first token."""
+def test_an_operator_closes_a_session_or_hands_it_over_without_its_lease(system: System) -> None:
+    """All these clients are operators: they open the store directly, or have a server's first token."""
     store, whose = system.other, system.store.whoami().name
     first = system.store.open_session("agent-1", session_id="s")
     assert store.hand_over(f"{whose}/s", "agent-2").agent == "agent-2"
@@ -163,7 +163,7 @@ def test_an_operator_ends_a_session_or_hands_it_over_without_its_lease(system: S
     assert store.get_session(f"{whose}/s").status == "closed"
 
 
-def test_whose_session_an_event_is_about(system: System) -> None:
+def test_an_event_names_the_principal_of_its_session(system: System) -> None:
     whose = system.store.whoami().name
     system.store.open_session("agent-1", session_id="s")
     system.store.claim_job("job", session_id="s")
@@ -177,7 +177,7 @@ def test_whose_session_an_event_is_about(system: System) -> None:
     assert system.store.verify().is_sound
 
 
-def test_unknown_sessions(system: System) -> None:
+def test_unknown_sessions_are_not_found(system: System) -> None:
     with pytest.raises(NotFound):
         system.store.get_session("nobody/s")
     with pytest.raises(NotFound):

@@ -1,4 +1,4 @@
-"""Owners that heartbeat and report nothing: everybody sees them, and the log tells of each stall once."""
+"""Owners that heartbeat and report nothing: everybody sees them, and the log has each stall once."""
 
 from octostore import OctoStore
 from octostore.core.replies import JobOwner
@@ -33,13 +33,13 @@ def test_an_owner_that_reports_nothing_is_stuck(system: System) -> None:
     system.advance(60)
     assert store.heartbeat_job("job", lease).stuck
     assert types(other, "job") == ["claimed", "stuck", "stuck"]
-    (told,) = [event for event in other.events(job_id="job") if event.seq == other.figures().seq]
-    assert (told.type, told.agent, told.reason) == ("stuck", "ann", "no progress for 60 s")
-    assert told.data["last_progress_at"] == owner(other, "job").last_progress_at
+    (logged,) = [event for event in other.events(job_id="job") if event.seq == other.figures().seq]
+    assert (logged.type, logged.agent, logged.reason) == ("stuck", "ann", "no progress for 60 s")
+    assert logged.data["last_progress_at"] == owner(other, "job").last_progress_at
     assert store.verify().problems == []
 
 
-def test_every_way_to_claim_takes_it(system: System) -> None:
+def test_every_way_to_claim_accepts_max_silence(system: System) -> None:
     store = system.store
     store.enqueue("build", job_id="next", queue="q")
     store.enqueue("build", job_id="task", queue="tasks")
@@ -59,7 +59,7 @@ def test_every_way_to_claim_takes_it(system: System) -> None:
         ]
 
 
-def test_the_keepalives_of_a_session_notice_it(system: System) -> None:
+def test_keepalives_report_stuck_jobs(system: System) -> None:
     store = system.store
     session = store.open_session("ann", ttl=600)
     claim = store.claim_job("bound", session_id=session.session_id, max_silence=60)
@@ -72,7 +72,7 @@ def test_the_keepalives_of_a_session_notice_it(system: System) -> None:
     assert types(store, "bound") == ["claimed", "stuck"]
 
 
-def test_a_worker_may_fall_silent(system: System) -> None:
+def test_work_accepts_max_silence(system: System) -> None:
     store = system.store
     store.enqueue("build", queue="q")
     seen = []

@@ -1,4 +1,4 @@
-"""Whoever has lost a job can do nothing to it any more, and so nothing to whoever has it now."""
+"""An owner that has lost a job can no longer change it, so it cannot harm its successor."""
 
 from collections.abc import Callable
 
@@ -27,24 +27,24 @@ def test_a_stale_owner_changes_nothing_of_its_successors(system: System, how: st
         other.force_release("job")
     else:
         store.release_job("job", stale)
-    heir = other.claim_job("job", owner="heir", ttl=30)
-    assert heir.lease_id is not None
-    other.checkpoint_job("job", heir.lease_id, {"step": 7})
+    successor = other.claim_job("job", owner="successor", ttl=30)
+    assert successor.lease_id is not None
+    other.checkpoint_job("job", successor.lease_id, {"step": 7})
     before, events = other.get_job("job"), len(list(other.events()))
     refused = {name for name, write in WRITES.items() if _is_refused(write, store, stale)}
     # Its own release may be repeated; that changes nothing either.
     assert refused == set(WRITES) - ({"released"} if how == "released" else set())
     assert other.get_job("job") == before
     assert len(list(other.events())) == events
-    other.heartbeat_job("job", heir.lease_id)
-    other.release_job("job", heir.lease_id, outcome="done", result="good")
+    other.heartbeat_job("job", successor.lease_id)
+    other.release_job("job", successor.lease_id, outcome="done", result="good")
     assert store.get_job("job").result == "good"
 
 
 def _is_refused(write: Callable[[OctoStore, str], object], store: OctoStore, lease_id: str) -> bool:
-    """And if so, told who has it."""
+    """Whether the write is refused with an error that names the new owner."""
     try:
         write(store, lease_id)
     except LeaseLost as lost:
-        return lost.holder is not None and lost.holder.owner == "heir"
+        return lost.holder is not None and lost.holder.owner == "successor"
     return False

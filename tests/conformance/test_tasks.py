@@ -1,4 +1,4 @@
-"""Sessions that run tasks, are handed over, and are resumed; and what is told of all of it."""
+"""Sessions that run tasks, are handed over and are resumed, and what the store reports about them."""
 
 import threading
 
@@ -34,7 +34,7 @@ def test_a_task_from_claim_to_completion(system: System) -> None:
     assert (view.status, view.phase, view.context) == ("closed", "idle", {"turn": 1})
     before = [event.type for event in system.store.events()]
     assert system.other.claim_task("s", "bob", queues=["tasks"]).status == "empty"
-    assert [event.type for event in system.store.events()] == before, "looking leaves no trace"
+    assert [event.type for event in system.store.events()] == before, "an empty queue leaves no event"
     assert system.store.claim_job("task").result == {"pr": 77}
 
 
@@ -62,8 +62,8 @@ def test_a_session_is_handed_over_alive(system: System) -> None:
     session = system.store.open_session("home", session_id="s", ttl=30)
     session.save({"turn": 4}, phase="planning")
     first = system.store.claim_job("job", session_id="s", owner="home")
-    given = session.hand_over("work", "the tests still fail")
-    assert (given.agent, given.jobs) == ("work", ["job"])
+    handed_over = session.hand_over("work", "the tests still fail")
+    assert (handed_over.agent, handed_over.jobs) == ("work", ["job"])
     with pytest.raises(LeaseLost, match="work"):
         session.keepalive()
     with pytest.raises(LeaseLost, match="work"):
@@ -79,7 +79,7 @@ def test_a_session_is_handed_over_alive(system: System) -> None:
     taken.close()
 
 
-def test_leaving_the_block_of_a_session_that_was_handed_over_is_no_error(system: System) -> None:
+def test_leaving_the_block_of_a_session_after_a_hand_over_is_not_an_error(system: System) -> None:
     with system.store.open_session("home", session_id="s") as session:
         session.hand_over("work")
     assert system.store.get_session("s").status == "open"
@@ -88,7 +88,7 @@ def test_leaving_the_block_of_a_session_that_was_handed_over_is_no_error(system:
     assert system.store.get_session("s").status == "closed"
 
 
-def test_tasks_in_a_session_that_is_open_one_at_a_time(system: System) -> None:
+def test_an_open_session_runs_one_task_at_a_time(system: System) -> None:
     session = system.store.open_session("ann", session_id="s", ttl=30)
     lease = session.reply.lease_id
     enqueue(system, "one", "two")
@@ -106,7 +106,7 @@ def test_tasks_in_a_session_that_is_open_one_at_a_time(system: System) -> None:
     taken.close()
 
 
-def test_a_phase_that_cannot_follow_is_refused(system: System) -> None:
+def test_a_phase_that_may_not_follow_is_refused(system: System) -> None:
     session = system.store.open_session("ann", session_id="s")
     with pytest.raises(Conflict, match="cannot be blocked next") as caught:
         session.save({"turn": 1}, phase="blocked")
@@ -118,7 +118,7 @@ def test_a_phase_that_cannot_follow_is_refused(system: System) -> None:
     assert (saved.agent, saved.data["phase"], saved.data["phase_before"]) == ("ann", "executing", "idle")
 
 
-def test_waiting_for_a_task(system: System) -> None:
+def test_a_caller_can_wait_for_a_task(system: System) -> None:
     claimed: list[str | None] = []
 
     def wait() -> None:
@@ -131,7 +131,7 @@ def test_waiting_for_a_task(system: System) -> None:
     assert claimed == ["task"]
 
 
-def test_waiting_for_a_session(system: System) -> None:
+def test_a_caller_can_wait_for_a_session(system: System) -> None:
     enqueue(system, "one", "two")
     first = system.store.claim_task("s", "ann", queues=["tasks"])
     claimed: list[str | None] = []
@@ -146,7 +146,7 @@ def test_waiting_for_a_session(system: System) -> None:
     assert claimed == ["two"]
 
 
-def test_a_worker_loop_for_a_session(system: System) -> None:
+def test_work_session_settles_every_task(system: System) -> None:
     enqueue(system, "one", "two", "bad", max_attempts=1)
     seen: list[tuple[str, int]] = []
 
@@ -164,7 +164,7 @@ def test_a_worker_loop_for_a_session(system: System) -> None:
     assert system.other.get_session("s").status == "closed"
 
 
-def test_a_handler_hands_its_task_over(system: System) -> None:
+def test_a_handler_can_hand_its_task_over(system: System) -> None:
     enqueue(system, "one")
     system.store.enqueue("build", job_id="lock", queue="other")
 
@@ -202,7 +202,7 @@ def test_dead_jobs_are_requeued_or_discarded(system: System) -> None:
         system.other.discard("one")
 
 
-def test_how_it_goes(system: System) -> None:
+def test_health_reports_what_waits_and_what_is_late(system: System) -> None:
     assert system.store.health().status == "ok"
     enqueue(system, "one", "two")
     system.store.claim_task("s", "ann", queues=["tasks"], ttl=900)
@@ -226,7 +226,7 @@ def test_how_it_goes(system: System) -> None:
     assert system.other.health(lenient).status == "ok"
 
 
-def test_a_log_that_is_sound(system: System) -> None:
+def test_a_log_is_sound_before_and_after_expiries_are_recorded(system: System) -> None:
     enqueue(system, "one", "two", "three", max_attempts=1)
     done = system.store.claim_task("s", "ann", queues=["tasks"], ttl=30)
     system.store.save_session("s", done.lease_id or "", {"turn": 4}, phase="executing")
@@ -243,4 +243,4 @@ def test_a_log_that_is_sound(system: System) -> None:
     system.store.recover()
     again = system.other.verify()
     assert again.is_sound
-    assert again.events == again.last_seq > verdict.events, "the expiries were not written down before"
+    assert again.events == again.last_seq > verdict.events, "the expiries were not recorded before"

@@ -1,4 +1,4 @@
-"""Where a job was enqueued and where each attempt runs, as W3C trace contexts: told to whoever comes next."""
+"""W3C trace contexts: the next owner gets those of the enqueue and of the attempts before."""
 
 from typing import Any
 
@@ -41,8 +41,8 @@ def test_a_successor_gets_the_traces_of_the_job_and_of_the_attempt_before(system
     assert released.traceparent == SECOND
     job = store.get_job("job")
     assert (job.traceparent, of_previous(job)) == (ENQUEUED, [("done", SECOND), ("expired", FIRST)])
-    told = [(event.type, event.data.get("traceparent")) for event in store.events(job_id="job")]
-    assert told == [
+    logged = [(event.type, event.data.get("traceparent")) for event in store.events(job_id="job")]
+    assert logged == [
         ("enqueued", ENQUEUED),
         ("claimed", FIRST),
         ("expired", FIRST),
@@ -52,7 +52,7 @@ def test_a_successor_gets_the_traces_of_the_job_and_of_the_attempt_before(system
     assert store.verify().problems == []
 
 
-def test_without_one_there_is_none(system: System) -> None:
+def test_without_a_traceparent_there_is_none(system: System) -> None:
     store = system.store
     store.enqueue("build", job_id="job")
     claim = store.claim_next()
@@ -62,21 +62,21 @@ def test_without_one_there_is_none(system: System) -> None:
     assert all("traceparent" not in event.data for event in store.events())
 
 
-def test_a_claim_that_is_asked_for_again_keeps_its_trace(system: System) -> None:
+def test_a_replayed_claim_keeps_its_trace(system: System) -> None:
     store = system.store
     store.claim_job("job", request_id="r", traceparent=FIRST)
     again = store.claim_job("job", request_id="r", traceparent=SECOND)
     assert (again.replayed, again.attempt_traceparent) == (True, FIRST)
 
 
-def test_a_job_that_is_discarded_leaves_its_trace(system: System) -> None:
+def test_a_discarded_job_loses_its_trace(system: System) -> None:
     store = system.store
     store.enqueue("build", job_id="job", traceparent=ENQUEUED)
     store.cancel("job")
     assert store.discard("job").traceparent is None
 
 
-def test_every_way_to_claim_and_enqueue_takes_one(system: System) -> None:
+def test_every_way_to_claim_and_enqueue_accepts_a_traceparent(system: System) -> None:
     store = system.store
     store.enqueue_many([{"kind": "build", "job_id": "task"}], queue="tasks", traceparent=ENQUEUED)
     task = store.claim_task("s", "ann", queues=["tasks"], traceparent=FIRST)
@@ -109,7 +109,7 @@ def test_every_way_to_claim_and_enqueue_takes_one(system: System) -> None:
         7,
     ],
 )
-def test_what_is_malformed_is_refused(system: System, malformed: Any) -> None:
+def test_a_malformed_traceparent_is_refused(system: System, malformed: Any) -> None:
     store = system.store
     with pytest.raises(InvalidInput, match="traceparent is not a W3C traceparent"):
         store.enqueue("build", traceparent=malformed)

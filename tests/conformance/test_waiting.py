@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 
 class Waiter(Generic[R]):
-    """A claim that by now waits; calling it gives the reply."""
+    """A claim that is already waiting. Calling it returns the reply."""
 
     def __init__(self, system: System, claim: Callable[[], R]) -> None:
         others = system.waiting()
@@ -25,7 +25,7 @@ class Waiter(Generic[R]):
         until(lambda: system.waiting() == others + 1)
 
     @property
-    def is_answered(self) -> bool:
+    def has_reply(self) -> bool:
         return bool(self._replies)
 
     def __call__(self) -> R:
@@ -47,7 +47,7 @@ def test_an_enqueue_wakes_a_worker(system: System) -> None:
     assert waiter().job_id == "task"
 
 
-def test_a_wait_until_all_is_done_ends_when_the_last_job_is_settled(system: System) -> None:
+def test_a_wait_until_done_ends_when_the_last_job_is_settled(system: System) -> None:
     system.store.enqueue("build", job_id="task", max_attempts=1)
     held = system.store.claim_next()
     waiter = Waiter(system, lambda: system.other.claim_next(wait=600, until_done=True))
@@ -55,22 +55,22 @@ def test_a_wait_until_all_is_done_ends_when_the_last_job_is_settled(system: Syst
     assert (waiter().status, waiter().all_done) == ("empty", True)
 
 
-def test_a_wait_until_all_is_done_gets_what_comes_back(system: System) -> None:
+def test_a_wait_until_done_gets_a_job_that_is_released(system: System) -> None:
     system.store.enqueue("build", job_id="task")
     held = system.store.claim_next()
-    waiter = Waiter(system, lambda: system.other.claim_next(owner="heir", wait=600, until_done=True))
+    waiter = Waiter(system, lambda: system.other.claim_next(owner="successor", wait=600, until_done=True))
     system.store.release_job("task", held.lease_id or "")
-    assert (waiter().status, waiter().owner) == ("claimed", "heir")
+    assert (waiter().status, waiter().owner) == ("claimed", "successor")
 
 
-def test_those_who_wait_for_new_jobs_keep_waiting_when_all_is_done(system: System) -> None:
+def test_callers_that_wait_for_new_jobs_keep_waiting_when_all_is_done(system: System) -> None:
     system.store.enqueue("build", job_id="task")
     held = system.store.claim_next()
     patient = Waiter(system, lambda: system.other.claim_next(wait=600))
     hasty = Waiter(system, lambda: system.other.claim_next(wait=600, until_done=True))
     system.store.release_job("task", held.lease_id or "", outcome="done")
     assert (hasty().status, hasty().all_done) == ("empty", True)
-    assert not patient.is_answered
+    assert not patient.has_reply
     system.store.enqueue("build", job_id="another")
     assert patient().job_id == "another"
 
@@ -97,10 +97,10 @@ def test_a_forced_release_and_a_recovery_wake_waiters(system: System) -> None:
     assert waiter().status == "claimed"
 
 
-def test_room_in_a_full_queue_wakes_who_waits_for_a_job_by_name(
+def test_room_in_a_full_queue_wakes_a_caller_that_waits_by_name(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # So long that only the release can have been what woke it.
+    # Long enough that only the release can wake it.
     monkeypatch.setattr("octostore.core.decide.claim.QUEUE_FULL_RETRY_MS", 60_000)
     store = system.store
     store.limit_queue("serial", 1)
@@ -112,24 +112,24 @@ def test_room_in_a_full_queue_wakes_who_waits_for_a_job_by_name(
     assert waiter().status == "claimed"
 
 
-def test_when_the_wait_runs_out_the_reply_says_who_has_it(system: System) -> None:
+def test_when_the_wait_times_out_the_reply_says_who_has_the_job(system: System) -> None:
     system.store.claim_job("job", owner="ann")
     reply = system.other.claim_job("job", owner="bob", wait=0.05)
     assert (reply.status, reply.owner) == ("held", "ann")
     assert system.other.claim_next("nothing", wait=0.05).status == "empty"
 
 
-def test_one_of_many_waiters_gets_it(system: System) -> None:
+def test_one_of_many_waiters_gets_the_job(system: System) -> None:
     held = system.store.claim_job("job")
     waiters = [Waiter(system, lambda: system.other.claim_job("job", wait=60)) for _ in range(5)]
     system.store.release_job("job", held.lease_id or "")
-    until(lambda: any(waiter.is_answered for waiter in waiters))
-    (winner,) = (waiter() for waiter in waiters if waiter.is_answered)
+    until(lambda: any(waiter.has_reply for waiter in waiters))
+    (winner,) = (waiter() for waiter in waiters if waiter.has_reply)
     system.store.release_job("job", winner.lease_id or "", outcome="done")
     assert sorted(waiter().status for waiter in waiters) == ["claimed"] + ["done"] * 4
 
 
-def test_a_job_that_is_finished_is_not_waited_for(system: System) -> None:
+def test_a_wait_ends_when_the_job_is_done(system: System) -> None:
     held = system.store.claim_job("job")
     waiter = Waiter(system, lambda: system.other.claim_job("job", wait=30))
     system.store.release_job("job", held.lease_id or "", outcome="done", result=1)
@@ -156,18 +156,18 @@ def test_a_hold_waits_without_an_end_if_asked_to(system: System) -> None:
 
 
 @pytest.mark.parametrize("wait", [-1, 86_401, "soon"])
-def test_a_wait_that_makes_no_sense_is_refused(system: System, wait: Any) -> None:
+def test_a_bad_wait_is_refused(system: System, wait: Any) -> None:
     with pytest.raises(InvalidInput, match="wait"):
         system.store.claim_job("job", wait=wait)
     assert system.store.get_job("job").status == "free"
 
 
 @pytest.mark.parametrize("outcome", ["done", "failed"])
-def test_a_job_is_waited_for_until_it_is_done_or_dead(system: System, outcome: Outcome) -> None:
+def test_wait_for_job_returns_when_the_job_is_done_or_dead(system: System, outcome: Outcome) -> None:
     store = system.store
     store.enqueue("build", job_id="job", max_attempts=2)
     first = store.claim_next()
-    store.release_job("job", first.lease_id or "", "failed", error="broken", retry_after=0)  # which is not the end
+    store.release_job("job", first.lease_id or "", "failed", error="broken", retry_after=0)  # not settled yet
     held = store.claim_next()
     replies: list[JobView] = []
     waiter = threading.Thread(target=lambda: replies.append(system.other.wait_for_job("job")))
