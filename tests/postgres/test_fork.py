@@ -1,4 +1,4 @@
-"""A store in PostgreSQL that was opened before `fork()` works on both sides of it, and neither harms the other."""
+"""A PostgreSQL store that was opened before `fork()` works in both processes, and neither harms the other."""
 
 import os
 import signal
@@ -13,15 +13,15 @@ from tests.support.running import is_alive
 
 
 def play(scene: str, url: str) -> list[dict[str, Any]]:
-    """What the processes said. Everything that was answered is in the log."""
+    """The output of the processes. Every acknowledged claim is in the log."""
     with Worker("forker", url, scene) as worker:
         said = worker.rest()
         assert worker.exit_code() == 0
-    answered = {(line["claimed"], line["token"]) for line in said if "claimed" in line}
+    acknowledged = {(line["claimed"], line["token"]) for line in said if "claimed" in line}
     assert all(line["status"] == "claimed" for line in said if "status" in line)
     assert all(line["child"] == "fine" for line in said if "child" in line), said
     log = assert_sound(url)
-    assert answered <= {(entry.job_id, entry.seq) for entry in log if entry.type == "claimed"}
+    assert acknowledged <= {(entry.job_id, entry.seq) for entry in log if entry.type == "claimed"}
     return said
 
 
@@ -36,27 +36,27 @@ def play(scene: str, url: str) -> list[dict[str, Any]]:
         ("child_closes_it", 4, 2),
         ("grandchild", 5, 2),
         ("pool_of_processes", 6, 4),
-        ("while_somebody_begins_to_listen", 3, 1),
+        ("while_a_thread_starts_to_listen", 3, 1),
     ],
 )
-def test_both_sides_of_a_fork_go_on(url: str, scene: str, claims: int, children: int) -> None:
+def test_both_sides_of_a_fork_keep_working(url: str, scene: str, claims: int, children: int) -> None:
     said = play(scene, url)
     assert sum("claimed" in line for line in said) == claims
     assert sum("child" in line for line in said) == children
 
 
-def test_a_parent_that_waits_is_still_woken_after_its_child_has_gone(url: str) -> None:
+def test_a_waiting_parent_is_still_woken_after_its_child_ended(url: str) -> None:
     said = play("parent_waits", url)
     assert {"woken": "claimed"} in said
     assert {"connections": "the same"} in said
 
 
 def test_the_connections_of_a_killed_parent_end_although_its_child_lives(admin: psycopg.Connection, url: str) -> None:
-    """Otherwise what it has locked, and what it listens to, would be there as long as the child is."""
+    """Otherwise its locks and its listener would last as long as the child."""
     with Worker("forker", url, "child_outlives_its_parent") as worker:
         said = worker.hear()
         assert backends(admin, said["backends"]) == set(said["backends"])
-        assert len(said["backends"]) >= 3, "one writes, one listens, and others read"
+        assert len(said["backends"]) >= 3, "a writer, a listener and readers"
         worker.signal(signal.SIGKILL)
         assert worker.exit_code() == -signal.SIGKILL
         try:

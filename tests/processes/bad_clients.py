@@ -1,6 +1,6 @@
-"""Fifty clients at work, alone and then beside many that do not behave: `python -m tests.processes.bad_clients`.
+"""Fifty clients at work, alone and then beside many that misbehave: `python -m tests.processes.bad_clients`.
 
-Nothing that they were answered is lost, all the others are cut off, and a table says what the company has cost.
+The good clients lose nothing that was acknowledged, the bad ones are all cut off, and a table shows the cost.
 """
 
 import argparse
@@ -25,16 +25,16 @@ CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
 class Run(NamedTuple):
     seconds: dict[str, list[float]]
-    """How long good clients waited for each answer; of events, how old they were when they arrived."""
+    """How long good clients waited for each reply; for events, their age on arrival."""
     manners: list[dict[str, Any]]
-    """What came of the others."""
+    """What happened to the bad clients."""
     cpu_share: float
     memory_mib: float
-    """How much more the server had in the end."""
+    """The server's growth during the run."""
 
 
 def run(home: Path, seconds: float, *options: str, with_bad: bool, patience: float) -> Run:
-    """Raises `AssertionError` if anything is lost, or a client that does not behave is not cut off."""
+    """Raise `AssertionError` if anything is lost, or if a bad client is not cut off."""
     with _served(home, *options) as server, ExitStack() as stack:
         good = stack.enter_context(Worker("good_clients", server.url, server.seq))
         assert good.hear() == "ready"
@@ -43,15 +43,15 @@ def run(home: Path, seconds: float, *options: str, with_bad: bool, patience: flo
         before, began_at = _used(server), time.monotonic()
         time.sleep(seconds)
         after, took = _used(server), time.monotonic() - began_at
-        manners = _stopped(bad, patience) if bad is not None else []  # while there is still something to follow
+        manners = _stopped(bad, patience) if bad is not None else []  # while there are still events to follow
         good.tell("stop")
-        told = good.rest()
+        report = good.rest()
         assert good.exit_code() == 0
         _check_bad(manners)
         server.check_has_not_failed()
-    _check_nothing_lost(home, told)
-    _check_given_back(home, sum(manner["left with a claim"] for manner in manners))
-    waited = {line["call"]: line["seconds"] for line in told if "call" in line}
+    _check_nothing_lost(home, report)
+    _check_unread_claims_undone(home, sum(manner["left with a claim"] for manner in manners))
+    waited = {line["call"]: line["seconds"] for line in report if "call" in line}
     return Run(waited, manners, (after[0] - before[0]) / took, after[1] - before[1])
 
 
@@ -77,10 +77,10 @@ def _bad_clients(server: ServerProcess) -> Worker:
 
 def _stopped(bad: Worker, patience: float) -> list[dict[str, Any]]:
     bad.tell("stop")
-    told = [bad.hear(patience)]
-    told += bad.rest()
+    report = [bad.hear(patience)]
+    report += bad.rest()
     assert bad.exit_code() == 0
-    return told
+    return report
 
 
 def _used(server: ServerProcess) -> tuple[float, float]:
@@ -96,29 +96,29 @@ def _check_bad(manners: list[dict[str, Any]]) -> None:
         assert manner["left" if manner["leaves"] else "cut off"] > 0, manner
 
 
-def _check_given_back(home: Path, told: int) -> None:
-    """What was claimed for those who left, unless they were told of it: then nobody knows whether they have read it."""
+def _check_unread_claims_undone(home: Path, delivered: int) -> None:
+    """Claims of clients that left are undone, except those whose reply was delivered: it may have been read."""
     gone = [entry.type for entry in assert_sound(home / "octostore.db") if b'"owner":"gone"' in entry.details]
-    assert gone.count("claimed") - gone.count("undone") <= told
+    assert gone.count("claimed") - gone.count("undone") <= delivered
 
 
-def _check_nothing_lost(home: Path, told: list[dict[str, Any]]) -> None:
-    assert [line["fault"] for line in told if "fault" in line] == []
-    acks = [ack for line in told for ack in line.get("acks", [])]
+def _check_nothing_lost(home: Path, report: list[dict[str, Any]]) -> None:
+    assert [line["fault"] for line in report if "fault" in line] == []
+    acks = [ack for line in report for ack in line.get("acks", [])]
     path = home / "octostore.db"
     ledger = Ledger(partial(read_contents, path))
     ledger.check(acks)
     ledger.check_tokens(acks)
     assert_sound(path)
     assert len({ack["thread"] for ack in acks}) == CLAIMERS
-    seen = [line["seqs"] for line in told if "seqs" in line]
+    seen = [line["seqs"] for line in report if "seqs" in line]
     assert len(seen) == FOLLOWERS
     for first, last, count in seen:
-        assert count == last - first + 1, "no event is missed, and none comes twice"
+        assert count == last - first + 1, "no event is missing, and none arrives twice"
         assert last >= max(ack["token"] for ack in acks)
 
 
-# For people
+# The command
 
 
 def main() -> None:
@@ -135,7 +135,7 @@ def main() -> None:
 
 
 def _show(runs: dict[str, Run]) -> None:
-    print(f"{CLAIMERS + FOLLOWERS} good clients; milliseconds, and for events how old they were when they arrived")
+    print(f"{CLAIMERS + FOLLOWERS} good clients; milliseconds; for events, their age on arrival")
     print(f"{'':10}" + "".join(f"{title:>40}" for title in runs))
     print(f"{'':10}" + "".join(f"{'calls':>13}{'p50':>9}{'p99':>9}{'worst':>9}" for _ in runs))
     for call in CALLS:

@@ -1,4 +1,4 @@
-"""Those who are at work while something else is killed (`workers/served_mayhem.py`), and what they were told."""
+"""Clients at work while something else is killed (`workers/served_mayhem.py`), and the replies they got."""
 
 import threading
 import time
@@ -12,10 +12,10 @@ from tests.support.processes import PATIENCE_SECONDS, Worker
 
 
 @contextmanager
-def at_work(places: dict[str, tuple[str, str]]) -> Iterator[list[Worker]]:
-    """For each name, a URL and which kind of client is to use it: `sync` or `async`."""
+def at_work(clients: dict[str, tuple[str, str]]) -> Iterator[list[Worker]]:
+    """`clients`: for each name, a URL and the kind of client that uses it, `sync` or `async`."""
     with ExitStack() as stack:
-        workers = [stack.enter_context(Worker("served_mayhem", *place, name)) for name, place in places.items()]
+        workers = [stack.enter_context(Worker("served_mayhem", *client, name)) for name, client in clients.items()]
         assert [worker.hear() for worker in workers] == ["ready"] * len(workers)
         for worker in workers:
             worker.tell("go")
@@ -27,7 +27,7 @@ def threads_of(*names: str) -> set[str]:
 
 
 def stop(workers: list[Worker]) -> list[Ack]:
-    """What they still had to say."""
+    """The rest of their output."""
     for worker in workers:
         worker.tell("stop")
     said = [ack for worker in workers for ack in worker.rest()]
@@ -36,7 +36,7 @@ def stop(workers: list[Worker]) -> list[Ack]:
 
 
 class Follower:
-    """Reads the log as it grows, whatever becomes of those who serve it."""
+    """Reads the log as it grows, whatever happens to its servers."""
 
     def __init__(self, store: octostore.OctoStore) -> None:
         self.seqs: list[int] = []
@@ -53,14 +53,14 @@ class Follower:
             self.fault = fault
 
     def end(self) -> None:
-        """After the store was closed, which is how it hears of it."""
+        """Call it after the store was closed, which ends the iteration."""
         self._thread.join(PATIENCE_SECONDS)
         assert isinstance(self.fault, octostore.Unreachable)
         assert self.fault.reason == "closed", self.fault
 
 
 def listen(workers: list[Worker], seconds: float = 0) -> list[Ack]:
-    """What they were told in so many seconds."""
+    """The replies they got within `seconds`."""
     until_then = time.monotonic() + seconds
     heard: list[Ack] = []
     while True:
@@ -68,11 +68,11 @@ def listen(workers: list[Worker], seconds: float = 0) -> list[Ack]:
         left = until_then - time.monotonic()
         if left <= 0:
             return heard
-        time.sleep(min(left, 0.02))  # their pipes hold more than they can say in this time
+        time.sleep(min(left, 0.02))  # their pipes hold more than they can write in this time
 
 
 def listen_to_all(workers: list[Worker], names: set[str]) -> list[Ack]:
-    """Until each thread has been answered, of which these are the names."""
+    """Listen until each of the named threads has got a reply."""
     heard: list[Ack] = []
     deadline = time.monotonic() + PATIENCE_SECONDS
     while {ack["thread"] for ack in answered(heard)} != names:

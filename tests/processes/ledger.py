@@ -1,4 +1,4 @@
-"""What workers were told, held against what the store has."""
+"""The replies that workers got, checked against the contents of the store."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -14,9 +14,9 @@ Ack = dict[str, Any]
 
 
 class Ledger:
-    """`check` reads what is new in the log, and what became of everything that `acks` say was answered.
+    """`check` reads the new events of the log, and checks that everything in `acks` is in the store.
 
-    `look` tells what the store has, with the log after an event.
+    `look` reads the contents of the store, with the log after an event.
     """
 
     def __init__(self, look: Callable[[int], Contents]) -> None:
@@ -30,7 +30,7 @@ class Ledger:
         self.checkpoints: dict[str, Any] = {}
         self.documents: dict[int, Any] = {}
         self.sessions: dict[str, Session] = {}
-        """By their ids, which are all different here."""
+        """By id; no two sessions share one here."""
         self.contexts: dict[str, Any] = {}
 
     def check(self, acks: list[Ack]) -> None:
@@ -39,7 +39,7 @@ class Ledger:
             getattr(self, f"_check_{ack['what']}")(ack)
 
     def check_tokens(self, acks: list[Ack]) -> None:
-        """Within a thread in the order of its claims, and above all that workers before this one ever got."""
+        """Tokens rise within a thread, are unique, and exceed those of all earlier workers."""
         tokens = [(ack["thread"], ack["token"]) for ack in acks if ack["what"] == "claimed"]
         for thread in {thread for thread, _ in tokens}:
             mine = [token for name, token in tokens if name == thread]
@@ -70,7 +70,7 @@ class Ledger:
         assert (entry.job_id, details.owner) == (ack["job"], ack["owner"])
 
     def _check_heartbeat(self, ack: Ack) -> None:
-        """It is in the row while the claim lives, and in the event that ended it."""
+        """A heartbeat is in the row while the claim lives, and then in the event that ended the claim."""
         ending = self.endings.get(ack["token"])
         if ending is not None:
             details = decode_details(ending)
@@ -87,7 +87,7 @@ class Ledger:
         assert heartbeat_at >= ack["at_ms"]
 
     def _check_checkpoint(self, ack: Ack) -> None:
-        """It is there, or a later one, or the job has been done since."""
+        """This checkpoint or a later one is stored, or the job has been done since."""
         left = self.checkpoints.get(ack["job"])
         if left is None:
             done = [token for token, e in self.endings.items() if e.job_id == ack["job"] and e.type == "done"]
@@ -113,7 +113,7 @@ class Ledger:
 
 
 def assert_all_recovered(store: OctoStore, ledger: Ledger) -> None:
-    """In a store whose leases have all run out by now: every job can be claimed, with a token nobody had before."""
+    """In a store whose leases have all expired, every job can be claimed, with a new fencing token."""
     alive = {job.job_id for job in ledger.jobs.values() if job.claim is not None}
     assert {recovery.job_id for recovery in store.recover()} == alive
     assert store.list_claimed_jobs() == []

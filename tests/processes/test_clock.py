@@ -1,4 +1,4 @@
-"""Time in a store never runs backwards, whatever clocks do, and never stands still for long."""
+"""Time in a store never runs backwards and never stops for long, whatever the clocks do."""
 
 from pathlib import Path
 
@@ -15,18 +15,18 @@ NO_MARK = Mark(0, "", 0)
 
 
 class Machine:
-    """A machine's two clocks: the one on the wall, that people set, and the one that only counts."""
+    """A machine's two clocks: the wall clock, which people set, and the one that only counts."""
 
     def __init__(self) -> None:
         self.wall_ms = START_MS
         self.counted_ms = 1_000
         self.boot_id = "first"
 
-    def passes(self, milliseconds: int) -> None:
+    def advance(self, milliseconds: int) -> None:
         self.wall_ms += milliseconds
         self.counted_ms += milliseconds
 
-    def starts_again(self) -> None:
+    def reboot(self) -> None:
         self.counted_ms = 0
         self.boot_id = "second"
 
@@ -34,17 +34,17 @@ class Machine:
         return SystemClock(lambda: self.wall_ms, lambda: self.counted_ms, self.boot_id)
 
 
-def test_a_clock_that_is_set_back_goes_on_at_its_usual_pace() -> None:
+def test_time_keeps_its_pace_when_the_clock_is_set_back() -> None:
     machine = Machine()
     mark = machine.clock()(NO_MARK)
     assert mark.now == START_MS
     machine.wall_ms -= HOUR_MS
     for second in range(4):
         assert machine.clock()(mark).now == START_MS + second * 1_000
-        machine.passes(1_000)
+        machine.advance(1_000)
 
 
-def test_a_clock_that_is_set_forward_is_followed() -> None:
+def test_time_follows_a_clock_that_is_set_forward() -> None:
     machine = Machine()
     mark = machine.clock()(NO_MARK)
     machine.wall_ms += HOUR_MS
@@ -55,53 +55,53 @@ def test_a_clock_that_was_set_back_is_trusted_again_once_it_has_caught_up() -> N
     machine = Machine()
     mark = machine.clock()(NO_MARK)
     machine.wall_ms -= 500
-    machine.passes(1_000)
+    machine.advance(1_000)
     mark = machine.clock()(mark)
     assert mark.now == START_MS + 1_000
     machine.wall_ms += 500
-    machine.passes(1_000)
+    machine.advance(1_000)
     assert machine.clock()(mark).now == START_MS + 2_000 == machine.wall_ms
 
 
 def test_sleep_counts() -> None:
-    """A suspended machine's wall clock goes on; where it was set back meanwhile, the time asleep still counts."""
+    """The time a machine is suspended counts, even if its wall clock was set back meanwhile."""
     machine = Machine()
     mark = machine.clock()(NO_MARK)
     machine.wall_ms -= HOUR_MS
-    machine.passes(8 * HOUR_MS)
+    machine.advance(8 * HOUR_MS)
     assert machine.clock()(mark).now == START_MS + 8 * HOUR_MS
 
 
-def test_whoever_is_stopped_between_the_two_clocks_is_never_ahead() -> None:
+def test_a_pause_between_reading_the_two_clocks_never_puts_time_ahead() -> None:
     machine = Machine()
 
     def count_after_a_pause() -> int:
-        machine.passes(60_000)
+        machine.advance(60_000)
         return machine.counted_ms
 
     mark = SystemClock(lambda: machine.wall_ms, count_after_a_pause, machine.boot_id)(NO_MARK)
     assert machine.clock()(mark).now == machine.wall_ms
 
 
-def test_after_the_machine_was_started_again_the_count_begins_anew(path: Path) -> None:
+def test_the_count_starts_again_after_a_reboot(path: Path) -> None:
     machine = Machine()
     machine.wall_ms += HOUR_MS
     with open_with_clock(path, machine.clock()) as store:
         store.claim_job("job", "dead", ttl=10)
-    machine.starts_again()
+    machine.reboot()
     machine.wall_ms -= HOUR_MS
     with open_with_clock(path, machine.clock()) as store:
         assert store.claim_job("job", "successor").status == "held"
-        machine.passes(11_000)
+        machine.advance(11_000)
         assert store.claim_job("job", "successor").status == "claimed"
 
 
-def test_a_machine_that_runs_for_longer_than_the_last_time_is_not_ahead() -> None:
-    """What it has counted since its start has nothing to do with what it had counted before."""
+def test_time_is_not_ahead_after_a_reboot_with_a_longer_uptime() -> None:
+    """The counts before and after a reboot are unrelated."""
     machine = Machine()
     mark = machine.clock()(NO_MARK)
-    machine.starts_again()
-    machine.passes(10_000)
+    machine.reboot()
+    machine.advance(10_000)
     machine.counted_ms += HOUR_MS
     assert machine.clock()(mark).now == START_MS + 10_000
     machine.wall_ms -= HOUR_MS
@@ -114,24 +114,24 @@ def test_a_machine_that_runs_for_longer_than_the_last_time_is_not_ahead() -> Non
     counted_ms=st.integers(0, 2**42),
 )
 def test_no_moment_is_before_the_last_whatever_the_clocks_say(last: Mark, wall_ms: int, counted_ms: int) -> None:
-    """Also where a count starts anew in what counts as the same start of the machine."""
+    """Even if the count starts again under the same boot id."""
     mark = SystemClock(lambda: wall_ms, lambda: counted_ms, "first")(last)
     assert mark.now >= max(last.now, wall_ms)
     assert (mark.boot_id, mark.counted_ms) == ("first", counted_ms)
 
 
-def test_processes_that_came_before_and_after_a_correction_share_one_time(path: Path) -> None:
-    """One has been idle since before the clock was set back, and must not end what another was given after it."""
+def test_processes_from_before_and_after_a_correction_share_one_time(path: Path) -> None:
+    """A process idle since before the clock was set back must not end a lease that another got afterwards."""
     machine = Machine()
     with open_with_clock(path, machine.clock()) as early:
         early.claim_job("something", ttl=10)
         machine.wall_ms -= HOUR_MS
-        machine.passes(HOUR_MS // 2)
+        machine.advance(HOUR_MS // 2)
         with open_with_clock(path, machine.clock()) as late:
             assert late.claim_job("job", "late", ttl=120).status == "claimed"
-            machine.passes(1_000)
+            machine.advance(1_000)
             assert early.claim_job("job", "early").status == "held"
-            machine.passes(119_000)
+            machine.advance(119_000)
             assert early.claim_job("job", "early").status == "claimed"
 
 
@@ -155,8 +155,8 @@ def test_no_moment_falls_when_a_store_is_opened_with_an_earlier_clock(path: Path
     assert_sound(path)
 
 
-def test_a_lease_of_a_clock_that_was_ahead_ends_after_its_ttl(path: Path) -> None:
-    """The clock was an hour fast, was put right, and everything was started anew: nobody waits for an hour."""
+def test_a_lease_from_a_fast_clock_expires_after_its_ttl(path: Path) -> None:
+    """The clock was an hour fast and was corrected, then everything restarted: no one waits for an hour."""
     machine = Machine()
     machine.wall_ms += HOUR_MS
     with open_with_clock(path, machine.clock()) as store:
@@ -164,7 +164,7 @@ def test_a_lease_of_a_clock_that_was_ahead_ends_after_its_ttl(path: Path) -> Non
     machine.wall_ms -= HOUR_MS
     with open_with_clock(path, machine.clock()) as store:
         assert store.claim_job("job", "successor").status == "held"
-        machine.passes(11_000)
+        machine.advance(11_000)
         assert store.claim_job("job", "successor").status == "claimed"
 
 

@@ -32,7 +32,7 @@ def types_of(store: octostore.OctoStore, job_id: str) -> list[str]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("number", [SIGTERM, SIGINT])
-def test_the_first_signal_lets_the_job_at_hand_finish(
+def test_the_first_signal_lets_the_current_job_finish(
     store: octostore.OctoStore, path: Path, folder: Path, kind: str, number: Signals
 ) -> None:
     with working(store, path, folder, kind) as worker:
@@ -47,10 +47,10 @@ def test_the_first_signal_lets_the_job_at_hand_finish(
 
 @pytest.mark.parametrize("worked", [("sync", "heeding", "deferred"), ("async", "deaf", "released")])
 @pytest.mark.parametrize("stopped", [(SIGTERM, 128 + SIGTERM), (SIGINT, -SIGINT)])
-def test_the_second_signal_stops_it_and_the_job_is_given_back(
+def test_the_second_signal_stops_it_and_releases_the_job(
     store: octostore.OctoStore, path: Path, folder: Path, worked: tuple[str, str, str], stopped: tuple[Signals, int]
 ) -> None:
-    """A handler in a thread stops when it looks whether it is to; one of asyncio is cancelled."""
+    """A handler in a thread stops when it checks for a stop request; an asyncio handler is cancelled."""
     (kind, how, outcome), (number, code) = worked, stopped
     with working(store, path, folder, kind, how) as worker:
         assert worker.hear() == {"at": "first"}
@@ -80,7 +80,7 @@ def test_a_handler_that_does_not_stop_loses_its_job_and_ends_with_the_process(
     assert (job.status, job.attempts, job.note) == ("queued", 0, "the worker was stopped by SIGTERM")
 
 
-def test_a_worker_that_is_broken_can_be_stopped_while_it_waits_for_the_others(
+def test_a_broken_worker_can_be_stopped_while_it_waits_for_its_other_jobs(
     store: octostore.OctoStore, path: Path, folder: Path
 ) -> None:
     with working(store, path, folder, "sync", "breaking", concurrency=2) as worker:
@@ -94,7 +94,7 @@ def test_a_worker_that_is_broken_can_be_stopped_while_it_waits_for_the_others(
 
 
 @pytest.mark.slow
-def test_a_store_that_does_not_answer_is_not_waited_for(
+def test_a_worker_does_not_wait_for_a_store_that_does_not_answer(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OCTOSTORE_HOME", str(tmp_path))
@@ -108,11 +108,11 @@ def test_a_store_that_does_not_answer_is_not_waited_for(
             worker.signal(SIGTERM)
             assert "draining" in worker.hear()
             worker.signal(SIGTERM)
-            assert worker.exit_code() == 128 + SIGTERM, "by now, and not after a timeout for each job"
+            assert worker.exit_code() == 128 + SIGTERM, "without a timeout for each job"
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_signal_that_the_program_looks_after_is_left_to_it(
+def test_a_signal_that_the_program_handles_is_left_to_it(
     store: octostore.OctoStore, path: Path, folder: Path, kind: str
 ) -> None:
     with working(store, path, folder, kind, "own") as worker:
@@ -137,5 +137,5 @@ def test_all_loops_of_a_program_are_drained(store: octostore.OctoStore, path: Pa
         until(lambda: store.get_job("other").status == "done")
         worker.signal(SIGTERM)
         assert worker.rest() == []
-        assert worker.exit_code() == 128 + SIGTERM, "the one that is left is stopped by the second"
+        assert worker.exit_code() == 128 + SIGTERM, "the second signal stops the remaining loop"
     assert (store.get_job("first").status, store.get_job("first").attempts) == ("queued", 0)

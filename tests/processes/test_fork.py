@@ -1,4 +1,4 @@
-"""A store that was opened before `fork()` works on both sides of it, and neither harms the other."""
+"""A store that was opened before `fork()` works in both processes, and neither harms the other."""
 
 from pathlib import Path
 from typing import Any
@@ -11,15 +11,15 @@ from tests.support.soundness import assert_sound
 
 
 def play(scene: str, path: Path) -> list[dict[str, Any]]:
-    """What the processes said. Everything that was answered is in the log, and nothing is harmed."""
+    """The output of the processes. Every acknowledged claim is in the log, and the store is sound."""
     with Worker("forker", path, scene) as worker:
         said = worker.rest()
         assert worker.exit_code() == 0
-    answered = {(line["claimed"], line["token"]) for line in said if "claimed" in line}
+    acknowledged = {(line["claimed"], line["token"]) for line in said if "claimed" in line}
     assert all(line["status"] == "claimed" for line in said if "status" in line)
     assert all(line["child"] == "fine" for line in said if "child" in line), said
     log = assert_sound(path)
-    assert answered <= {(entry.job_id, entry.seq) for entry in log if entry.type == "claimed"}
+    assert acknowledged <= {(entry.job_id, entry.seq) for entry in log if entry.type == "claimed"}
     return said
 
 
@@ -37,7 +37,7 @@ def play(scene: str, path: Path) -> list[dict[str, Any]]:
         ("pool_of_processes", 6, 4),
     ],
 )
-def test_both_sides_of_a_fork_go_on(path: Path, scene: str, claims: int, children: int) -> None:
+def test_both_sides_of_a_fork_keep_working(path: Path, scene: str, claims: int, children: int) -> None:
     said = play(scene, path)
     assert sum("claimed" in line for line in said) == claims
     assert sum("child" in line for line in said) == children
@@ -49,7 +49,7 @@ def test_claims_on_both_sides_name_their_process(path: Path) -> None:
     assert len({details.pid for details in claimed if isinstance(details, Claimed)} - {None}) == 2
 
 
-def test_a_fork_gets_its_turn_while_many_threads_use_the_store(path: Path) -> None:
+def test_a_fork_is_not_held_up_by_many_threads_that_use_the_store(path: Path) -> None:
     done_meanwhile = [line["meanwhile"] for line in play("fork_gets_its_turn", path)]
     assert len(done_meanwhile) == 5
     assert max(done_meanwhile) < 500
@@ -68,6 +68,6 @@ def test_a_child_that_leaves_a_session_leaves_it_to_its_parent(path: Path) -> No
     assert {"still_bound": True} in said
 
 
-def test_a_child_does_not_go_on_with_another_store_in_the_same_place(tmp_path: Path) -> None:
-    said = play("another_takes_its_place", tmp_path / "octostore.db")
+def test_a_child_does_not_use_another_store_at_the_same_path(tmp_path: Path) -> None:
+    said = play("another_store_at_its_path", tmp_path / "octostore.db")
     assert [line["reason"] for line in said if "reason" in line] == ["moved"]

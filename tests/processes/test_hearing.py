@@ -1,4 +1,4 @@
-"""An owner that waits for something, or follows the log, hears at once what others do to its claims."""
+"""An owner that waits for something, or follows the log, learns at once what others do to its claims."""
 
 import threading
 from pathlib import Path
@@ -15,11 +15,11 @@ DAY = 86_400
 
 @pytest.fixture(autouse=True)
 def no_heartbeat_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Within any test."""
+    """Only a notification can bring the news within a test."""
     monkeypatch.setattr(heartbeater, "BEAT_MAX_SECONDS", DAY)
 
 
-def test_what_another_process_does_is_heard_while_somebody_here_waits(store: octostore.OctoStore, path: Path) -> None:
+def test_another_processs_commands_arrive_while_a_call_waits_here(store: octostore.OctoStore, path: Path) -> None:
     waiting = threading.Thread(target=store.claim_next, args=("never",), kwargs={"wait": PATIENCE_SECONDS})
     with Worker("puppet", path) as operator, store.hold("job", ttl=DAY) as claim:
         assert operator.hear() == "ready"
@@ -35,7 +35,7 @@ def test_what_another_process_does_is_heard_while_somebody_here_waits(store: oct
     waiting.join(PATIENCE_SECONDS)
 
 
-def test_what_this_process_does_is_heard_at_once(store: octostore.OctoStore) -> None:
+def test_this_processs_own_commands_arrive_at_once(store: octostore.OctoStore) -> None:
     with store.hold("job", ttl=DAY) as claim:
         store.request_stop("job")
         assert claim.stop_requested.wait(PATIENCE_SECONDS)

@@ -1,5 +1,5 @@
-"""`hold()` for real: heartbeats go on whatever the work does, and who cannot heartbeat knows before anybody else gets
-the job.
+"""`hold()` for real: heartbeats continue whatever the work does, and an owner that cannot heartbeat knows before
+anyone else gets the job.
 """
 
 import signal
@@ -18,7 +18,7 @@ WORK_SECONDS = 3.2 * TTL_SECONDS
 
 
 @pytest.mark.parametrize("how", ["blocks", "spins"])
-def test_work_that_takes_no_notice_of_heartbeats_keeps_its_job(
+def test_work_that_leaves_no_time_for_heartbeats_keeps_its_job(
     store: octostore.OctoStore, path: Path, how: str
 ) -> None:
     with Worker("puppet", path) as worker:
@@ -55,7 +55,7 @@ def test_a_lease_that_cannot_be_renewed_is_lost_before_anybody_else_gets_the_job
         assert claim.remaining() == 0
         with pytest.raises(octostore.LeaseLost):
             claim.check()
-        # The store stays stuck until the lease is over there, too.
+        # The store stays stuck until the lease has expired there, too.
         threading.Event().wait(expires_at + 0.2 - time.time())
         stuck.ask("unlock")
         got = rival.hear()
@@ -69,13 +69,13 @@ def test_a_lease_that_cannot_be_renewed_is_lost_before_anybody_else_gets_the_job
     assert refused.value.holder.owner == "rival"
 
 
-def test_a_store_that_is_stuck_for_a_while_costs_nobody_a_lease(store: octostore.OctoStore, path: Path) -> None:
+def test_no_lease_is_lost_if_the_store_is_stuck_for_a_while(store: octostore.OctoStore, path: Path) -> None:
     with Worker("puppet", path) as stuck:
         assert stuck.hear() == "ready"
         with store.hold("job", ttl=4) as claim:
             stuck.ask("lock")
             expires_at = stuck.ask("stored_expiry", job_id="job")["reply"] / 1_000
-            # Past at least one heartbeat, which has to wait, and not past the lease.
+            # Long enough for a heartbeat to be blocked, but not for the lease to expire.
             threading.Event().wait(expires_at - time.time() - 2)
             stuck.ask("unlock")
             assert not claim.lost.wait(2.5)
@@ -83,7 +83,7 @@ def test_a_store_that_is_stuck_for_a_while_costs_nobody_a_lease(store: octostore
     assert [event.type for event in store.events(job_id="job")] == ["claimed", "released"]
 
 
-def test_a_worker_that_was_stopped_for_too_long_is_refused_and_told_why(store: octostore.OctoStore, path: Path) -> None:
+def test_a_worker_that_was_paused_too_long_is_refused_with_the_reason(store: octostore.OctoStore, path: Path) -> None:
     with Worker("puppet", path) as worker:
         assert worker.hear() == "ready"
         old = worker.ask("hold", job_id="job", owner="sleeper", ttl=3)["reply"]
@@ -110,7 +110,7 @@ def test_a_worker_that_was_stopped_for_too_long_is_refused_and_told_why(store: o
     assert [event.type for event in store.events(job_id="job")] == ["claimed", "expired", "claimed"]
 
 
-def test_a_store_that_fails_in_a_way_nobody_foresaw_loses_the_lease_in_time(path: Path) -> None:
+def test_an_unforeseen_failure_of_the_store_loses_the_lease_in_time(path: Path) -> None:
     lost = threading.Event()
     with (  # noqa: PT012  # the end of the block is what raises
         octostore.connect(f"sqlite:///{path}") as store,

@@ -1,4 +1,4 @@
-"""`kill -9`, again and again: nothing that was answered is lost, and every job is recovered."""
+"""`kill -9`, again and again: nothing acknowledged is lost, and every job is recovered."""
 
 import random
 import time
@@ -18,7 +18,7 @@ from tests.support.soundness import assert_sound, read_contents
 from tests.support.world import START_MS, ManualClock
 
 ROUND_MS = 3_000
-"""How much later each worker's clock begins: what the one before left behind has mostly run out."""
+"""How much later each worker's clock starts: by then most leases of the previous worker have expired."""
 
 
 def open_at(path: Path, now_ms: int) -> octostore.OctoStore:
@@ -26,7 +26,7 @@ def open_at(path: Path, now_ms: int) -> octostore.OctoStore:
 
 
 def workers(path: Path, number: int) -> Iterator[Worker]:
-    """Each starts up while the one before is killed: most of a worker's life is the start of Python."""
+    """Each starts while the previous one is killed: most of a worker's life is the start of Python."""
     with ExitStack() as stack:
         started = (
             stack.enter_context(Worker("mayhem", path, f"worker-{n}", START_MS + n * ROUND_MS)) for n in range(number)
@@ -38,11 +38,11 @@ def workers(path: Path, number: int) -> Iterator[Worker]:
         yield ready
 
 
-def killed_at_a_random_point(worker: Worker, chance: random.Random) -> list[Ack]:
-    """Sometimes while it opens the store, mostly in the middle of its work."""
+def kill_at_a_random_point(worker: Worker, chance: random.Random) -> list[Ack]:
+    """Kill it: sometimes while it opens the store, mostly in the middle of its work."""
     worker.tell("go")
     acks = [worker.hear() for _ in range(chance.choice([0, 1, 5, 20, 60]))]
-    # Not to wait for anything: this is what picks the point.
+    # This does not wait for anything; it picks the moment.
     time.sleep(chance.uniform(0, 0.004 if acks else 0.030))
     return acks + worker.kill()
 
@@ -52,12 +52,12 @@ def kill_again_and_again(path: Path, kills: int, seed: int) -> None:
     ledger = Ledger(partial(read_contents, path))
     acks: list[Ack] = []
     with open_at(path, START_MS) as store:
-        store.enqueue("first", job_id="first")  # there is no file before, and the first worker may be killed by then
+        store.enqueue("first", job_id="first")  # creates the file: the first worker may be killed before it does
     for number, worker in enumerate(workers(path, kills)):
         assert worker.hear() == "ready"
-        news = killed_at_a_random_point(worker, chance)
+        news = kill_at_a_random_point(worker, chance)
         if chance.random() < 0.5:
-            # Somebody opens and closes the store, which tidies it up; otherwise the next worker finds it as it is.
+            # Opening and closing the store tidies it up; otherwise the next worker finds it as the kill left it.
             open_at(path, START_MS + number * ROUND_MS).close()
         ledger.check_tokens(news)
         ledger.check(news)
@@ -66,7 +66,7 @@ def kill_again_and_again(path: Path, kills: int, seed: int) -> None:
     with open_at(path, START_MS + kills * ROUND_MS + 86_400_000) as store:
         assert_all_recovered(store, ledger)
     assert_sound(path)
-    # The test is worth something only if all of this happened.
+    # The test proves something only if all of this happened.
     done = Counter(ack["what"] for ack in acks)
     assert set(done) == {"claimed", "heartbeat", "checkpoint", "ended", "enqueued", "saved", "closed"}, done
 

@@ -1,6 +1,6 @@
-"""Answers that get lost, and calls that arrive again, late or elsewhere: whoever was told that a job is its, has it.
+"""Replies that get lost, and calls that arrive twice, late or elsewhere: a caller with a confirmed claim has the job.
 
-Real servers, broken connections, and processes that stand still. The simulator finds such moments; here they are made.
+Real servers, broken connections, and paused processes. The simulator finds such moments; these tests provoke them.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 @contextmanager
 def busy(home: Path) -> Iterator[None]:
-    """Somebody else's transaction keeps the file busy."""
+    """Another transaction keeps the file busy."""
     blocker = connect(home / "octostore.db")
     blocker.execute("BEGIN IMMEDIATE")
     try:
@@ -48,23 +48,23 @@ def busy(home: Path) -> Iterator[None]:
 
 
 def claim_and_break(server: ServerProcess, job_id: str) -> None:
-    """A claim that waits is sent, and its connection breaks while it is being made."""
+    """Send a claim that waits, and break its connection before the reply."""
     with sent_claim(server, job_id, wait=30):
         pass
-    has_read(server)
+    wait_until_read(server)
 
 
 def sent_claim(server: ServerProcess, job_id: str, wait: float) -> Connection:
-    """Sent, and read; the answer may come at any time."""
+    """Send a claim. The server has read it; the response may come at any time."""
     connection = Connection(server.port)
     body = {"owner": "ann", "request_id": job_id, "wait_seconds": wait}
     connection.request("POST", f"/jobs/{job_id}/claim", body, token=server.token)
-    has_read(server)
+    wait_until_read(server)
     return connection
 
 
-def has_read(server: ServerProcess) -> None:
-    """All that was said to it before: connections are looked at in turn."""
+def wait_until_read(server: ServerProcess) -> None:
+    """Return when the server has read all earlier requests: it serves connections in turn."""
     for _ in range(2):
         assert server.get("/livez").status == 200
 
@@ -73,10 +73,10 @@ def types_of(server: ServerProcess, job_id: str) -> list[str]:
     return [event["type"] for event in server.events(job_id)]
 
 
-def keeps_it(server: ServerProcess, job_id: str, mine: Any) -> None:
-    """What was answered is true, for whoever asks and for as long as its owner wants."""
+def assert_keeps_it(server: ServerProcess, job_id: str, mine: Any) -> None:
+    """The reply is true for every caller, and for as long as the owner wants."""
     assert (mine["status"], mine["owner"]) == ("claimed", "ann"), mine
-    server.post("/recover")  # after whatever else the server had to do
+    server.post("/recover")  # comes after everything the server still had to do
     assert server.post(f"/jobs/{job_id}/claim", {"owner": "bob"}).json["status"] == "held"
     assert server.post(f"/jobs/{job_id}/heartbeat", {"lease_id": mine["lease_id"]}).status == 200
     assert server.post(f"/jobs/{job_id}/release", {"lease_id": mine["lease_id"]}).status == 200
@@ -85,49 +85,49 @@ def keeps_it(server: ServerProcess, job_id: str, mine: Any) -> None:
 
 
 @pytest.mark.parametrize("wait", [30, 0], ids=["waiting", "not waiting"])
-def test_a_repeated_claim_is_not_given_back_with_the_first(server: ServerProcess, wait: float) -> None:
+def test_a_repeated_claim_is_not_undone_with_the_first(server: ServerProcess, wait: float) -> None:
     for attempt in range(8):
         job_id = f"repeated-{wait}-{attempt}"
         with busy(server.home):
             claim_and_break(server, job_id)
             again = sent_claim(server, job_id, wait)
         with again:
-            keeps_it(server, job_id, again.response().json)
+            assert_keeps_it(server, job_id, again.response().json)
 
 
-def test_a_claim_that_is_repeated_at_another_server_is_not_given_back(tmp_path: Path) -> None:
+def test_a_claim_repeated_at_another_server_is_not_undone(tmp_path: Path) -> None:
     url = new_schema()
-    place = parse_address(url)
+    address = parse_address(url)
     environment = {"OCTOSTORE_URL": url}
     with (
         ServerProcess(tmp_path, env=environment) as first,
         ServerProcess(tmp_path, env=environment) as second,
-        psycopg.connect(place.url) as blocker,
-        psycopg.connect(place.url, autocommit=True) as looker,
+        psycopg.connect(address.url) as blocker,
+        psycopg.connect(address.url, autocommit=True) as observer,
     ):
         blocked = "SELECT count(*) FROM pg_stat_activity WHERE %s = ANY(pg_blocking_pids(pid))"
 
-        def waits_for_lock() -> bool:
-            row = looker.execute(blocked, (blocker.info.backend_pid,)).fetchone()
+        def is_waiting_for_lock() -> bool:
+            row = observer.execute(blocked, (blocker.info.backend_pid,)).fetchone()
             return row is not None and row[0] > 0
 
         for number in range(3):
             job_id = f"elsewhere-{number}"
-            blocker.execute(f"SELECT FROM {place.schema}.counters FOR UPDATE".encode())
+            blocker.execute(f"SELECT FROM {address.schema}.counters FOR UPDATE".encode())
             claim_and_break(first, job_id)
-            until(waits_for_lock)
+            until(is_waiting_for_lock)
             with sent_claim(second, job_id, wait=0) as again:
                 blocker.rollback()
-                keeps_it(second, job_id, again.response().json)
+                assert_keeps_it(second, job_id, again.response().json)
 
 
-def test_locks_and_sessions_of_a_client_that_has_gone_are_given_back(server: ServerProcess) -> None:
+def test_locks_and_sessions_of_a_client_that_left_are_undone(server: ServerProcess) -> None:
     sent = {"/locks/of-the-gone/acquire": {"ttl_seconds": 60}, "/sessions": {"session_id": "of-the-gone", "agent": "a"}}
     with busy(server.home):
         for path, body in sent.items():
             with Connection(server.port) as connection:
                 connection.request("POST", path, body, token=server.token)
-                has_read(server)
+                wait_until_read(server)
     until(lambda: server.get("/locks/of-the-gone").json["status"] == "free")
     until(
         lambda: (
@@ -136,8 +136,8 @@ def test_locks_and_sessions_of_a_client_that_has_gone_are_given_back(server: Ser
     )
 
 
-def test_a_claim_that_timed_out_here_and_is_repeated_is_not_given_back(path: Path) -> None:
-    """With no server at all."""
+def test_a_claim_that_timed_out_and_is_repeated_in_one_process_is_not_undone(path: Path) -> None:
+    """Without a server."""
     make(str(path))
     blocker = connect(path)
 
@@ -160,22 +160,22 @@ def test_a_claim_that_timed_out_here_and_is_repeated_is_not_given_back(path: Pat
     blocker.close()
 
 
-def test_who_does_not_come_back_leaves_the_job_to_others_and_is_told_so(server: ServerProcess) -> None:
-    """Nobody has repeated the claim; and should its lease turn up all the same, it is refused, with the reason."""
+def test_a_claim_that_is_never_repeated_is_undone_with_the_reason(server: ServerProcess) -> None:
+    """The caller is gone and does not repeat the claim, so the job goes to the next one."""
     with busy(server.home):
         claim_and_break(server, "gone")
     until(lambda: types_of(server, "gone") == ["claimed", "undone"])
     undone = server.events("gone")[1]
     assert (undone["agent"], undone["reason"]) == ("ann", "the caller had already gone")
-    answer = server.post("/jobs/gone/claim", {"owner": "bob"}).json
-    assert (answer["status"], answer["attempt"]) == ("claimed", 1)
+    response = server.post("/jobs/gone/claim", {"owner": "bob"}).json
+    assert (response["status"], response["attempt"]) == ("claimed", 1)
 
 
-# Late
+# Late calls
 
 
 @contextmanager
-def standing_still(server: ServerProcess) -> Iterator[None]:
+def paused(server: ServerProcess) -> Iterator[None]:
     os.kill(server.process.pid, signal.SIGSTOP)
     try:
         yield
@@ -183,54 +183,58 @@ def standing_still(server: ServerProcess) -> Iterator[None]:
         os.kill(server.process.pid, signal.SIGCONT)
 
 
-def lies_in_the_socket(server: ServerProcess, path: str, body: Any, headers: str = "") -> None:
-    """Sent to a server that stands still, by somebody who is cut off from it then."""
+def leave_in_socket(server: ServerProcess, path: str, body: Any, headers: str = "") -> None:
+    """Send a request to a paused server, and cut the connection."""
     with Connection(server.port) as lost:
         lost.request("POST", path, body, token=server.token, headers=headers)
 
 
-def test_a_late_claim_does_not_claim_again_for_nobody(server: ServerProcess) -> None:
+def test_a_late_duplicate_of_a_claim_does_not_claim_again(server: ServerProcess) -> None:
     body = {"owner": "ann", "request_id": "late"}
     with ServerProcess(server.home) as other:
-        with standing_still(server):
-            lies_in_the_socket(server, "/jobs/late/claim", body)
+        with paused(server):
+            leave_in_socket(server, "/jobs/late/claim", body)
             mine = other.post("/jobs/late/claim", body).json
             assert other.post("/jobs/late/release", {"lease_id": mine["lease_id"]}).status == 200
-        server.post("/recover")  # which it reads after what lay there
+        server.post("/recover")  # read after the request left in the socket
         assert other.get("/jobs/late").json["status"] == "free"
         assert types_of(other, "late") == ["claimed", "released"]
-        answer = other.post("/jobs/late/claim", body)
-        assert (answer.status, answer.json["code"], answer.json["ended"]["how"]) == (409, "lease_lost", "released")
+        response = other.post("/jobs/late/claim", body)
+        assert (response.status, response.json["code"], response.json["ended"]["how"]) == (
+            409,
+            "lease_lost",
+            "released",
+        )
 
 
-def test_a_request_whose_caller_has_given_up_is_not_carried_out(server: ServerProcess) -> None:
-    """Without a request id there is nothing else to tell it by."""
-    with standing_still(server):
-        lies_in_the_socket(server, "/jobs/given-up/claim", {"owner": "ann"}, "X-OctoStore-Deadline-Ms: 900\r\n")
-        threading.Event().wait(1.1)  # what only real time can show: how long it has stood still
+def test_a_request_whose_caller_gave_up_is_not_executed(server: ServerProcess) -> None:
+    """Without a request id, the deadline is the only way to know."""
+    with paused(server):
+        leave_in_socket(server, "/jobs/given-up/claim", {"owner": "ann"}, "X-OctoStore-Deadline-Ms: 900\r\n")
+        threading.Event().wait(1.1)  # the length of a pause needs real time
     server.post("/recover")
     assert types_of(server, "given-up") == []
 
 
-def test_a_caller_that_still_waits_is_told_that_it_came_too_late(server: ServerProcess) -> None:
+def test_a_caller_that_still_waits_gets_too_late(server: ServerProcess) -> None:
     headers = {"X-OctoStore-Deadline-Ms": "200"}
-    answers: list[Any] = []
+    responses: list[Any] = []
     with busy(server.home):
         sent = threading.Thread(
-            target=lambda: answers.append(server.post("/jobs/too-late/claim", {"owner": "ann"}, headers=headers))
+            target=lambda: responses.append(server.post("/jobs/too-late/claim", {"owner": "ann"}, headers=headers))
         )
         sent.start()
         threading.Event().wait(0.3)
     sent.join(PATIENCE_SECONDS)
-    (answer,) = answers
-    assert (answer.status, answer.json["code"], answer.json["reason"]) == (408, "too_late", "late")
+    (response,) = responses
+    assert (response.status, response.json["code"], response.json["reason"]) == (408, "too_late", "late")
     assert server.get("/jobs/too-late").json["status"] == "free"
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "1.5", "soon", "99999999999999"])
 def test_a_deadline_is_a_number_of_milliseconds(server: ServerProcess, text: str) -> None:
-    answer = server.post("/jobs/odd-deadline/claim", {}, headers={"X-OctoStore-Deadline-Ms": text})
-    assert (answer.status, answer.json["code"], answer.json["field"]) == (
+    response = server.post("/jobs/odd-deadline/claim", {}, headers={"X-OctoStore-Deadline-Ms": text})
+    assert (response.status, response.json["code"], response.json["field"]) == (
         400,
         "invalid_input",
         "X-OctoStore-Deadline-Ms",
@@ -238,11 +242,11 @@ def test_a_deadline_is_a_number_of_milliseconds(server: ServerProcess, text: str
     assert server.get("/jobs/odd-deadline").json["status"] == "free"
 
 
-# Out of order
+# Calls out of order
 
 
 def delivered_twice(when: threading.Event, delivered: threading.Event) -> Callable[[Exchange], None]:
-    """The client's connection breaks, and the request reaches the server all the same, but only when told."""
+    """The client's connection breaks, but the request still reaches the server, after `when` is set."""
 
     def act(exchange: Exchange) -> None:
         def later() -> None:
@@ -257,7 +261,7 @@ def delivered_twice(when: threading.Event, delivered: threading.Event) -> Callab
 
 
 class Overtaken:
-    """A store whose next call arrives twice: at once, and once more when the block ends."""
+    """A store whose next call arrives twice: at once, and again when the block ends."""
 
     def __init__(self, server: ServerProcess) -> None:
         self._proxy = Proxy(server.port)
@@ -313,21 +317,23 @@ def test_late_progress_and_a_late_ttl_do_not_replace_newer_ones(overtaken: Overt
     assert (owner.progress.note, owner.expires_at) == ("writing", beat.expires_at)
 
 
-def test_whoever_gets_a_lease_from_another_process_writes_after_it(server: ServerProcess, overtaken: Overtaken) -> None:
+def test_a_process_that_gets_a_lease_from_another_can_write_after_it(
+    server: ServerProcess, overtaken: Overtaken
+) -> None:
     mine = overtaken.store.claim_job("inherited")
     for step in range(5):
         overtaken.store.checkpoint_job("inherited", mine.lease_id or "", {"step": step})
-    with octostore.connect(server.url, token=server.token) as heir:
-        heir.checkpoint_job("inherited", mine.lease_id or "", {"step": 5})
-        heir.release_job("inherited", mine.lease_id or "")
-        assert heir.claim_job("inherited").checkpoint == {"step": 5}
+    with octostore.connect(server.url, token=server.token) as successor:
+        successor.checkpoint_job("inherited", mine.lease_id or "", {"step": 5})
+        successor.release_job("inherited", mine.lease_id or "")
+        assert successor.claim_job("inherited").checkpoint == {"step": 5}
 
 
-# One token for many
+# One access token for several agents
 
 
-def test_of_five_agents_that_share_a_token_one_gets_the_lock(server: ServerProcess) -> None:
-    """The recipe of the hosted agents: every one sends the acquire, and names itself in the metadata."""
+def test_one_of_five_agents_that_share_a_token_gets_the_lock(server: ServerProcess) -> None:
+    """The recipe for hosted agents: each acquires the lock, and names itself in the metadata."""
     with ExitStack() as stack:
         agents = [
             stack.enter_context(Worker("lock_agent", server.port, f"agent-{number}", ROUNDS))
@@ -352,5 +358,5 @@ def test_an_agent_that_names_itself_gets_its_lock_again_and_no_other_does(server
     assert (again["status"], again["lease_id"], again["metadata"]) == ("acquired", first["lease_id"], "step=1")
     assert acquire({}, Idempotency_Key="agent-1")["lease_id"] == first["lease_id"]
     for other in ({"holder": "agent-2", "metadata": "step=1"}, {"metadata": "step=1"}, {}):
-        answer = acquire(other)
-        assert (answer["status"], answer["metadata"]) == ("held", "step=1")
+        response = acquire(other)
+        assert (response["status"], response["metadata"]) == ("held", "step=1")

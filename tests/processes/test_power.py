@@ -1,4 +1,4 @@
-"""The power fails in the middle of anything: what was answered was on the disk, and the rest does no harm."""
+"""The power fails at any point: everything acknowledged was on disk, and the rest does no harm."""
 
 import signal
 from collections.abc import Iterable
@@ -15,18 +15,18 @@ from tests.support.processes import Worker
 from tests.support.soundness import assert_sound, read_contents
 
 LOSES_ALL, KEEPS_SOME = 0, 1
-"""What becomes of writes that were not synced: none is on the disk, or some are, whole or in part."""
+"""What happens to unsynced writes: none reaches the disk, or some do, entirely or in part."""
 
 
 def fail_at(path: Path, operation: int, seed: int) -> int | None:
-    """How much had been acknowledged by then; None if the worker touches the disk less often than that."""
+    """The number of acknowledged calls by then; None if the worker ends before that operation."""
     with Worker("powered", path, operation, seed) as worker:
         acks = worker.rest()
         if worker.exit_code() == 0:
             return None
         assert worker.exit_code() == -signal.SIGKILL
     with octostore.connect(f"sqlite:///{path}") as store:
-        local_store(store).create()  # it may have failed before there was one
+        local_store(store).create()  # the power may have failed before the store was created
         ledger = Ledger(partial(read_contents, path))
         ledger.check(acks)
         ledger.check_tokens(acks)
@@ -37,7 +37,7 @@ def fail_at(path: Path, operation: int, seed: int) -> int | None:
 
 
 def fail_at_each(folder: Path, points: Iterable[int], seed: int) -> list[int]:
-    """The same for every point in the worker's life, one life for each."""
+    """Fail at each of the points, with a new worker for each."""
     acknowledged = []
     for point in points:
         number = fail_at(folder / f"{point}.db", point, seed)

@@ -54,7 +54,7 @@ def test_sixteen_threads_race_on_one_store(path: Path) -> None:
     assert dict(wins) == claimed(assert_sound(path))
 
 
-def test_threads_that_hand_a_few_jobs_around_never_own_one_together(path: Path) -> None:
+def test_threads_that_take_turns_at_a_few_jobs_never_own_one_together(path: Path) -> None:
     start = threading.Barrier(THREADS)
     owners: Counter[str] = Counter()
     rounds = 30
@@ -67,7 +67,7 @@ def test_threads_that_hand_a_few_jobs_around_never_own_one_together(path: Path) 
             reply = store.claim_job(job_id, wait=30)
             assert reply.status == "claimed"
             owners[job_id] += 1
-            # Nobody else comes in between these two lines while the job is ours.
+            # No other thread gets in between these two lines while the job is ours.
             assert owners[job_id] == 1
             owners[job_id] -= 1
             assert reply.lease_id is not None

@@ -1,4 +1,4 @@
-"""`kill -9` on the server, again and again: nothing that was answered is lost, and its clients come back."""
+"""`kill -9` on the server, again and again: nothing acknowledged is lost, and its clients come back."""
 
 import random
 import signal
@@ -25,7 +25,7 @@ KINDS = ("sync", "async")
 DAY_MS = 86_400_000
 TTL_SECONDS = 6
 AWAY_SECONDS = 2.2
-"""Longer than from one heartbeat to the next."""
+"""Longer than the time between heartbeats."""
 
 
 def kill_again_and_again(home: Path, kills: int, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,7 +44,7 @@ def kill_again_and_again(home: Path, kills: int, seed: int, monkeypatch: pytest.
     with at_work({kind: (url, kind) for kind in KINDS}) as workers:
         for _ in range(kills):
             with ServerProcess(home, port=port):
-                # Sometimes at once, when all come back at the same time; mostly in the middle of their work.
+                # Sometimes at once, while all clients reconnect; mostly in the middle of their work.
                 news = listen(workers, chance.choice([0, 0.2, 0.6, 1.2]) * chance.random())
             killed_at.append(time.monotonic())
             news += listen(workers)
@@ -71,7 +71,7 @@ def check_everything(path: Path, ledger: Ledger, acks: list[Ack], killed_at: lis
     with open_with_clock(path, ManualClock(round(time.time() * 1_000) + DAY_MS)) as store:
         assert_all_recovered(store, ledger)
     assert_sound(path)
-    # The test is worth something only if all of this happened, and calls were under way when the server was killed.
+    # The test proves something only if all of this happened, and calls were under way when the server was killed.
     done = Counter(ack["what"] for ack in acks)
     expected = {"claimed", "heartbeat", "checkpoint", "ended", "enqueued", "saved", "closed", "took_long"}
     assert set(done) - {"given_up"} == expected, done
@@ -93,16 +93,16 @@ def test_nothing_acknowledged_is_lost_in_50_kills_of_the_server(
     kill_again_and_again(tmp_path, kills=50, seed=2, monkeypatch=monkeypatch)
 
 
-# Whoever holds a job meanwhile
+# Claims held meanwhile
 
 
 def stored(path: Path, job_id: str) -> Any:
-    """The claim as it is in the file."""
+    """The claim in the file."""
     with reading_only(path) as connection:
         return read_jobs(connection)[job_id].claim
 
 
-def test_a_hold_rides_through_a_restart_that_is_shorter_than_its_lease(tmp_path: Path) -> None:
+def test_a_hold_survives_a_restart_that_is_shorter_than_its_lease(tmp_path: Path) -> None:
     path, port, loop = tmp_path / "octostore.db", free_port(), Loop()
     with ServerProcess(tmp_path, port=port) as server:
         store = octostore.connect(server.url, token=server.token)
@@ -155,7 +155,7 @@ def test_a_hold_is_lost_in_time_when_the_server_stays_away(
             assert claim.remaining() == 0
             with pytest.raises(octostore.LeaseLost):
                 claim.check()
-    # Nobody could renew it, so this is when it could have been given to somebody else.
+    # It could not be renewed, so this is the earliest moment at which another owner could get it.
     expires_at = stored(path, "job").expires_at / 1_000
     assert len(lost_at) == 1
     assert lost_at[0] < expires_at

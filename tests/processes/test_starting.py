@@ -1,4 +1,4 @@
-"""A process that tests have forked is like one that was started."""
+"""A process that the tests fork behaves like one that was started normally."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def options(**others: Any) -> dict[str, Any]:
     ("how", "has_session"),
     [("3", False), ("fine", True), ("fail", False), ("raise", False), ("leave a thread", False)],
 )
-def test_it_has_and_does_the_same(how: str, has_session: bool) -> None:
+def test_a_forked_process_has_the_same_state_and_output(how: str, has_session: bool) -> None:
     same = options(text=True, start_new_session=has_session)
     forked = run([*DESCRIBED, how], stdin_data="hello", timeout=PATIENCE_SECONDS, **same)
     real = subprocess.run([*DESCRIBED, how], input="hello", timeout=PATIENCE_SECONDS, check=False, **same)
@@ -35,13 +35,13 @@ def test_it_has_and_does_the_same(how: str, has_session: bool) -> None:
     (one, *rest), (other, *others) = forked.stdout.splitlines(), real.stdout.splitlines()
     assert rest == others
     one, other = json.loads(one), json.loads(other)
-    assert one.pop("chance") != other.pop("chance")
+    assert one.pop("random") != other.pop("random")
     assert one == other
 
 
-def test_each_has_chance_of_its_own() -> None:
+def test_each_has_its_own_random_seed() -> None:
     said = [run([*DESCRIBED, "fine"], stdin_data="", text=True, **options()).stdout for _ in range(3)]
-    assert len({json.loads(line)["chance"] for line in said}) == 3
+    assert len({json.loads(line)["random"] for line in said}) == 3
 
 
 def test_it_can_be_signalled_from_the_first_moment() -> None:
@@ -49,22 +49,22 @@ def test_it_can_be_signalled_from_the_first_moment() -> None:
         with start([*DESCRIBED, "fine"], stdin=PIPE, **options()) as process:
             process.send_signal(number)
             process.wait(PATIENCE_SECONDS)
-        assert process.returncode in {-number, 1}  # 1 is a KeyboardInterrupt that had to be told
+        assert process.returncode in {-number, 1}  # 1: a KeyboardInterrupt with a traceback
 
 
-def test_what_a_python_reads_when_it_starts_is_read() -> None:
+def test_pythons_startup_variables_are_read() -> None:
     changed = options(env={**os.environ, "PYTHONIOENCODING": "latin-1"})
     said = json.loads(run([*DESCRIBED, "fine"], stdin_data=b"", **changed).stdout)
     assert said["streams"][1][0] == "iso8859-1"
 
 
-def test_a_folder_that_is_not_there_and_a_program_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_folder_and_a_missing_program(tmp_path: Path) -> None:
     assert run([str(tmp_path / "nothing")], **options()).returncode == 127
     assert run([*PROGRAM, "--version"], **options(cwd=tmp_path / "nowhere")).returncode != 0
     assert run([*PROGRAM, "--version"], **options()).returncode == 0
 
 
-def test_it_is_ours_to_wait_for() -> None:
+def test_it_is_a_child_of_the_test() -> None:
     process = start([*DESCRIBED, "fine"], stdin=PIPE, **options())
     until(lambda: is_alive(process.pid))
     assert process.poll() is None

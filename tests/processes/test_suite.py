@@ -11,16 +11,16 @@ from tests.support.running import is_alive
 NEVER_ENDS = "tests/processes/workers/left_running.py"
 
 
-def test_what_a_run_has_started_dies_with_it(tmp_path: Path) -> None:
-    told = tmp_path / "told"
+def test_processes_that_a_run_started_die_with_it(tmp_path: Path) -> None:
+    pids_file = tmp_path / "pids"
     command = [sys.executable, "-m", "pytest", "-q", "-n", "1", "-p", "no:cacheprovider", NEVER_ENDS]
-    environment = {**os.environ, "TOLD": str(told), "PYTEST_ADDOPTS": f"--basetemp={tmp_path / 'base'}"}
+    environment = {**os.environ, "PIDS_FILE": str(pids_file), "PYTEST_ADDOPTS": f"--basetemp={tmp_path / 'base'}"}
     with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as run:
         try:
-            until(lambda: told.exists() or run.poll() is not None, 4 * PATIENCE_SECONDS)
+            until(lambda: pids_file.exists() or run.poll() is not None, 4 * PATIENCE_SECONDS)
         finally:
             run.kill()
-        said, _ = run.communicate(timeout=PATIENCE_SECONDS)
-    assert told.exists(), said
-    pids = [int(pid) for pid in told.read_text().split()]
+        output, _ = run.communicate(timeout=PATIENCE_SECONDS)
+    assert pids_file.exists(), output
+    pids = [int(pid) for pid in pids_file.read_text().split()]
     until(lambda: not any(map(is_alive, pids)))

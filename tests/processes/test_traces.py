@@ -1,4 +1,4 @@
-"""Enqueue, claim, `kill -9`, take over, done: three traces, linked, in which nothing secret is told."""
+"""Enqueue, claim, `kill -9`, take over, done: three linked traces without secrets."""
 
 import asyncio
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ AT_ONCE = octostore.RetryPolicy(base_ms=0)
 SECRETS = ["the payload is secret", "the checkpoint is secret", "the note is secret", "the result is secret"]
 
 
-class Place(NamedTuple):
+class Target(NamedTuple):
     url: str
     token: str = ""
 
@@ -30,33 +30,33 @@ class Place(NamedTuple):
 
 
 @pytest.fixture(params=["sqlite", "postgres", "http"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Target]:
     path = tmp_path / "store.db"
     if request.param == "postgres":
         url = empty_store()
-        yield Place(url)
+        yield Target(url)
         put_back(url)
         return
     make_empty(path)
     if request.param == "sqlite":
-        yield Place(f"sqlite:///{path}")
+        yield Target(f"sqlite:///{path}")
         return
     server = ServedStore(LocalStore(lambda: SqliteBackend(path), sources=default_sources(AT_ONCE)), tmp_path)
-    yield Place(server.url, server.token)
+    yield Target(server.url, server.token)
     server.stop()
 
 
-def enqueue_and_finish(place: Place, spans: Spans, client: str) -> Iterator[str]:
-    """Says the job's name, and goes on once its first owner is dead; then says the lease of the second."""
+def enqueue_and_finish(target: Target, spans: Spans, client: str) -> Iterator[str]:
+    """Yields the job's name, continues after its first owner died, then yields the second lease."""
     leases: list[str] = []
     if client == "sync":
-        with octostore.connect(place.url, **place.options(spans)) as store:
+        with octostore.connect(target.url, **target.options(spans)) as store:
             yield store.enqueue("build", {"is": SECRETS[0]}, queue="q").job_id
             store.work("q", lambda claim: leases.append(claim.lease_id) or SECRETS[3], max_jobs=1)  # type: ignore[func-returns-value]
         yield leases[0]
         return
     with asyncio.Runner() as runner:
-        other = runner.run(octostore.connect_async(place.url, **place.options(spans)))
+        other = runner.run(octostore.connect_async(target.url, **target.options(spans)))
         enqueued = runner.run(other.enqueue("build", {"is": SECRETS[0]}, queue="q"))
         yield enqueued.job_id
 
@@ -70,11 +70,11 @@ def enqueue_and_finish(place: Place, spans: Spans, client: str) -> Iterator[str]
 
 
 @pytest.mark.parametrize("client", ["sync", "async"])
-def test_a_job_that_is_taken_over_is_three_linked_traces(place: Place, client: str) -> None:
+def test_a_job_that_is_taken_over_is_three_linked_traces(target: Target, client: str) -> None:
     spans = Spans()
-    story = enqueue_and_finish(place, spans, client)
+    story = enqueue_and_finish(target, spans, client)
     job_id = next(story)
-    with Worker("traced", place.url, place.token, client) as worker:
+    with Worker("traced", target.url, target.token, client) as worker:
         spans.append(worker.hear()["span"])
         first = worker.hear()
         assert worker.kill() == []
@@ -96,4 +96,4 @@ def test_a_job_that_is_taken_over_is_three_linked_traces(place: Place, client: s
     assert settle["attributes"]["octostore.outcome"] == "done"
     assert {span["status"]["status_code"] for span in spans} == {"UNSET"}
     leases = [first["lease"], second_lease]
-    assert_contains_none_of([*SECRETS, *leases, *([place.token] if place.token else [])], spans)
+    assert_contains_none_of([*SECRETS, *leases, *([target.token] if target.token else [])], spans)

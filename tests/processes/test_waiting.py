@@ -1,4 +1,4 @@
-"""Whoever waits is woken: by the commit itself in the same process, within 300 ms by that of another one."""
+"""A waiting caller is woken: by the commit itself in the same process, within 300 ms by another process's."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +13,7 @@ from tests.support.processes import Worker, until
 
 PROMISED_SECONDS = 0.3
 TRIES = 3
-"""The best of these counts: a machine that is busy with something else says nothing about us."""
+"""The best of these counts: the machine may be busy with something else."""
 
 
 def claim(store: octostore.OctoStore, job_id: str) -> str:
@@ -35,7 +35,7 @@ def test_a_claim_that_waits_is_woken_by_the_release(store: octostore.OctoStore) 
         until(lambda: waiting_threads() == 1)
         assert not waiting.done()
         store.release_job("job", lease_id)
-        # Before the release was answered, and by the thread that committed it: nobody had to look.
+        # Rung before the reply to the release, by the thread that committed it: no polling.
         assert "octostore-writer" in {thread.name for thread in rung_by}
         reply = waiting.result(30)
     assert (reply.status, reply.owner) == ("claimed", "second")
@@ -51,7 +51,7 @@ def test_claim_next_that_waits_is_woken_by_enqueue(store: octostore.OctoStore) -
     assert (reply.status, reply.job_id) == ("claimed", "letter-1")
 
 
-def test_one_release_gives_the_job_to_one_of_those_who_wait(store: octostore.OctoStore) -> None:
+def test_one_release_lets_one_waiting_caller_claim_the_job(store: octostore.OctoStore) -> None:
     lease_id = claim(store, "job")
     with ThreadPoolExecutor(4) as pool:
         waiting = [pool.submit(store.claim_job, "job", f"waiter-{n}", wait=30) for n in range(4)]
@@ -70,7 +70,7 @@ def test_one_release_gives_the_job_to_one_of_those_who_wait(store: octostore.Oct
     assert owners == {f"waiter-{n}" for n in range(4)}
 
 
-def test_whoever_waits_is_told_when_the_store_is_closed(store: octostore.OctoStore) -> None:
+def test_a_waiting_caller_gets_unreachable_when_the_store_is_closed(store: octostore.OctoStore) -> None:
     claim(store, "job")
     with ThreadPoolExecutor(2) as pool:
         waiting = pool.submit(store.claim_job, "job", wait=30)
@@ -137,7 +137,7 @@ def test_events_elsewhere_are_followed_in_order_and_without_a_gap(store: octosto
     assert min(took) < PROMISED_SECONDS
 
 
-def test_a_claim_that_waits_in_vain_says_who_has_it(store: octostore.OctoStore, path: Path) -> None:
+def test_a_claim_that_waits_in_vain_names_the_owner(store: octostore.OctoStore, path: Path) -> None:
     claim(store, "job")
     with Worker("puppet", path) as there:
         assert there.hear() == "ready"

@@ -1,4 +1,4 @@
-"""One writer commits for everybody: what goes wrong for one caller is not the others' problem."""
+"""One writer commits for all callers: a failure of one does not affect the others."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,11 +15,11 @@ from tests.support.soundness import assert_sound
 
 
 class Unknown(ClaimJob, frozen=True, kw_only=True):
-    """A command that no rule is known for: a bug, as seen from the writer."""
+    """A command without a rule: a bug, as the writer sees it."""
 
 
 class Batch:
-    """What is submitted in the block is committed in one transaction: meanwhile another process has the lock."""
+    """Commands submitted in the block are committed in one transaction: until its end another process has the lock."""
 
     def __init__(self, store: octostore.OctoStore, stuck: Worker) -> None:
         self.local: LocalStore = local_store(store)
@@ -27,7 +27,7 @@ class Batch:
 
     def __enter__(self) -> LocalStore:
         self._stuck.ask("lock")
-        # The writer takes this one, and waits with it; all that comes now is the next batch.
+        # The writer takes this one and waits for the lock; everything submitted now is the next batch.
         self.local.submit([ClaimJob(job_id="first", owner="test")])
         return self.local
 
@@ -46,15 +46,15 @@ def claim(job_id: str) -> ClaimJob:
     return ClaimJob(job_id=job_id, owner="test")
 
 
-def status(answer: object) -> str:
-    assert isinstance(answer, ClaimReply)
-    return answer.status
+def status(reply: object) -> str:
+    assert isinstance(reply, ClaimReply)
+    return reply.status
 
 
-def test_what_waits_is_committed_together(batch: Batch, store: octostore.OctoStore) -> None:
+def test_waiting_commands_are_committed_together(batch: Batch, store: octostore.OctoStore) -> None:
     with batch as local:
-        answers = [local.submit([claim(f"job-{n}")]) for n in range(20)]
-    assert [status(one) for answer in answers for one in answer.result(30)] == ["claimed"] * 20
+        pending = [local.submit([claim(f"job-{n}")]) for n in range(20)]
+    assert [status(reply) for replies in pending for reply in replies.result(30)] == ["claimed"] * 20
     moments = {event.at for event in store.events() if event.job_id != "first"}
     assert len(moments) == 1
 
@@ -67,15 +67,15 @@ def test_a_bug_in_one_command_fails_only_its_caller(batch: Batch, path: Path) ->
         after = local.submit([claim("after"), claim("after")])
     assert [status(one) for one in before.result(30)] == ["claimed"]
     assert [status(one) for one in after.result(30)] == ["claimed", "held"]
-    for answer in (broken, also_broken):
+    for replies in (broken, also_broken):
         with pytest.raises(KeyError):
-            answer.result(30)
+            replies.result(30)
     assert [status(one) for one in local.submit([claim("later")]).result(30)] == ["claimed"]
-    # What one caller submits is one transaction: the command beside a broken one was not carried out.
+    # Commands submitted together succeed or fail together: the one beside a broken command was not executed.
     assert [entry.job_id for entry in assert_sound(path)] == ["first", "before", "after", "later"]
 
 
-def test_a_refusal_in_a_batch_is_its_callers_alone(batch: Batch, path: Path) -> None:
+def test_a_refusal_in_a_batch_reaches_only_its_caller(batch: Batch, path: Path) -> None:
     with batch as local:
         before = local.submit([claim("before")])
         refused = local.submit([ClaimJob(job_id="job", owner="test", session_id="nobody")])
@@ -99,7 +99,7 @@ def test_a_caller_that_stops_waiting_does_not_stop_the_writer(batch: Batch, path
     assert [job for job in jobs if job != "cancelled"] == ["first", "before", "after", "later"]
 
 
-def test_an_answer_that_cannot_be_delivered_does_not_stop_the_writer(batch: Batch, path: Path) -> None:
+def test_a_reply_that_cannot_be_delivered_does_not_stop_the_writer(batch: Batch, path: Path) -> None:
     def gone(_outcome: object) -> None:
         raise RuntimeError("nobody is there")
 
@@ -111,11 +111,11 @@ def test_an_answer_that_cannot_be_delivered_does_not_stop_the_writer(batch: Batc
     assert_sound(path)
 
 
-def test_what_was_submitted_before_the_store_was_closed_is_carried_out(batch: Batch, path: Path) -> None:
+def test_commands_submitted_before_the_store_was_closed_are_executed(batch: Batch, path: Path) -> None:
     with batch as local:
-        answers = [local.submit([claim(f"job-{n}")]) for n in range(5)]
+        pending = [local.submit([claim(f"job-{n}")]) for n in range(5)]
     local.close()
-    assert all(answer.done() for answer in answers)
+    assert all(replies.done() for replies in pending)
     with pytest.raises(octostore.Unreachable) as fault:
         local.submit([claim("too-late")])
     assert fault.value.reason == "closed"

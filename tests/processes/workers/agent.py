@@ -1,4 +1,4 @@
-"""An agent in a process of its own: does with an orchestrator what the test says, and tells what came of it."""
+"""An agent in its own process: calls an orchestrator as the test says, and reports the results."""
 
 import sys
 from typing import Any
@@ -10,7 +10,7 @@ from octostore.orchestrator import Orchestrator
 from tests.processes.workers.talk import hear, say
 
 
-def answer(orchestrator: Orchestrator, call: str, options: dict[str, Any]) -> Any:
+def run_call(orchestrator: Orchestrator, call: str, options: dict[str, Any]) -> Any:
     try:
         return msgspec.json.decode(msgspec.json.encode(getattr(orchestrator, call)(**options)))
     except octostore.OctoStoreError as error:
@@ -22,4 +22,4 @@ if __name__ == "__main__":
     with octostore.connect(sys.argv[1], retry=retry) as store:
         say("ready")
         while (asked := hear()) is not None:
-            say(answer(Orchestrator(store), asked.pop("call"), asked))
+            say(run_call(Orchestrator(store), asked.pop("call"), asked))

@@ -1,7 +1,7 @@
-"""Clients that do not behave, of every manner, on raw sockets and in one thread.
+"""Clients that misbehave in many manners, on raw sockets and in one thread.
 
-Whoever is cut off comes back, until they are told to stop. Then those who do not leave by themselves go on as before,
-until the server has cut off the last of them; and it is said how many of each manner there were, and what came of them.
+A client that is cut off comes back, until the test says stop. Then clients that do not leave by themselves continue
+until the server has cut off the last of them. The output says how many there were of each manner, and how they ended.
 """
 
 import os
@@ -29,7 +29,7 @@ _chance = random.Random(1)
 
 
 class Manner(NamedTuple):
-    """What it says at first, and then again and again; whether it reads; and when it goes by itself."""
+    """What the client sends first, and then repeatedly; whether it reads; and when it leaves by itself."""
 
     name: str
     number: int
@@ -46,7 +46,7 @@ def request(method: str, path: str, token: str = "", body: bytes = b"", headers:
 
 
 def manners(readers: list[str], claimer: str) -> list[Manner]:
-    """With tokens that may read, and one that may claim."""
+    """`readers` are tokens that may read; `claimer` may claim."""
     stream = "Accept: text/event-stream\r\nConnection: close\r\n"
     waiting = b'{"owner": "gone", "wait_seconds": 60, "ttl_seconds": 1}'
     livez, large = request("GET", "/livez"), request("GET", "/openapi.json")
@@ -64,7 +64,7 @@ def manners(readers: list[str], claimer: str) -> list[Manner]:
 
     return [
         Manner("streams that are not read", 220, follow),
-        Manner("answers that are not read", 60, lambda: large * 50),
+        Manner("responses that are not read", 60, lambda: large * 50),
         Manner("slow heads", 20, lambda: b"GET /jobs HTTP/1.1\r\nX: ", b"x"),
         Manner("slow bodies", 20, lambda: request("POST", "/jobs/x/claim", claimer, b" " * 10_000)[:-9_999], b" "),
         Manner("requests and garbage", 10, lambda: livez + os.urandom(1_000) + b"\r\n\r\n", reads=True),
@@ -90,7 +90,7 @@ class Client:
         self._poll.register(self._socket, CUT)
 
     def step(self) -> str | None:
-        """What came of it, once it is over."""
+        """How it ended, or None."""
         manner = self.manner
         if any(flags & (CUT | select.POLLHUP | select.POLLERR) for _, flags in self._poll.poll(0)):
             return self._end("cut off")
@@ -136,9 +136,9 @@ def main(port: int, claimer: str, *readers: str) -> None:
     say("ready")
     threading.Thread(target=_wait_for_stop, args=[stop], daemon=True).start()
     while clients or not stop.is_set():
-        there = Counter(client.manner.name for client in clients)
+        running = Counter(client.manner.name for client in clients)
         for manner in ways if not stop.is_set() else []:
-            missing = manner.number - there[manner.name]
+            missing = manner.number - running[manner.name]
             clients += [Client(manner, port) for _ in range(min(missing, NEW_IN_A_STEP))]
         for client in list(clients):
             outcome = client.step()
@@ -149,8 +149,8 @@ def main(port: int, claimer: str, *readers: str) -> None:
                 longest[name] = max(longest[name], round(1_000 * (time.monotonic() - client.began_at)))
         time.sleep(STEP_SECONDS)
     for manner in ways:
-        told: dict[str, Any] = {how: counts[manner.name, how] for how in ("cut off", "left", "left with a claim")}
-        say({"manner": manner.name, "leaves": manner.stays_seconds is not None, **told, "ms": longest[manner.name]})
+        ends: dict[str, Any] = {how: counts[manner.name, how] for how in ("cut off", "left", "left with a claim")}
+        say({"manner": manner.name, "leaves": manner.stays_seconds is not None, **ends, "ms": longest[manner.name]})
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Makes one claim, and says what came of it."""
+"""Makes one claim, and reports the result."""
 
 import sys
 

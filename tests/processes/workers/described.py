@@ -1,4 +1,4 @@
-"""What a process has and is, as far as that does not depend on its number; then it ends as it is told to."""
+"""Describes its own process, except what depends on its pid; then ends as the argument says."""
 
 import json
 import os
@@ -27,7 +27,7 @@ described = {
     "read": read,
     "main": __name__,
 }
-sys.stdout.write(json.dumps({**described, "chance": random.random()}) + "\n")
+sys.stdout.write(json.dumps({**described, "random": random.random()}) + "\n")
 sys.stderr.write("and to those who look for faults\n")
 if how == "fail":
     sys.exit("it failed")

@@ -1,8 +1,8 @@
-"""A program that calls `work()`, and has not thought of signals; or (`own`) looks after TERM itself.
+"""A program that calls `work()` without handling signals; or (`own`) with its own handler for TERM.
 
-Its handler says which job it has, once more when the worker is to stop, and ends when the test has made the file that
-is named like the job; unless it is `deaf`, also when it is told to stop. One that is `breaking` is broken by the second
-of two jobs that it has at once. Where it works `twice`, that is on two queues at once.
+The job handler reports its job, and again when the worker drains. It ends when the test has created a file with the
+job's name or, unless it is `deaf`, when it is asked to stop. `breaking`: the second of two concurrent jobs breaks the
+worker. `twice`: it works on two queues at once.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ class Handling:
             self.has_said = True
             say({"draining": claim.job_id})
         if claim.stop_requested.is_set() and self.how != "deaf":
-            raise RuntimeError(f"told to stop by {claim.stop_reason}")
+            raise RuntimeError(f"asked to stop by {claim.stop_reason}")
         return (self.folder / str(claim.job_id)).exists()
 
     def block(self, claim: Any) -> str:
@@ -42,7 +42,7 @@ class Handling:
 
     async def wait(self, claim: Any) -> str:
         say({"at": claim.job_id})
-        while not self.is_over(claim):  # noqa: ASYNC110  # the test says when, and not this loop
+        while not self.is_over(claim):  # noqa: ASYNC110  # the test decides when, not this loop
             await asyncio.sleep(0.01)
         return "whole"
 

@@ -1,4 +1,4 @@
-"""A disk that loses what was not synced when the power fails: SQLite's own files, through a file system of the test."""
+"""A disk that loses unsynced writes when the power fails: SQLite's own files, through the test's own file system."""
 
 import os
 import random
@@ -13,7 +13,7 @@ SECTOR = 512
 
 
 class Change(NamedTuple):
-    """A write, or (without data) a new end of the file."""
+    """A write, or (without data) a truncation."""
 
     offset: int
     data: bytes | None
@@ -27,7 +27,7 @@ class Change(NamedTuple):
 
 
 class Disk:
-    """Counts what is done to it. At operation `fails_at` the power fails, and this process with it."""
+    """Counts its operations. At operation `fails_at` the power fails, and this process dies."""
 
     def __init__(self, fails_at: int, seed: int) -> None:
         self.fails_at = fails_at
@@ -74,7 +74,7 @@ class Disk:
         os.kill(os.getpid(), signal.SIGKILL)
 
     def _maybe(self, change: Change, content: bytearray) -> None:
-        """Disks write in the order that suits them, whole sectors at a time."""
+        """Disks write in any order, whole sectors at a time."""
         fate = self._chance.choice(["lost", "kept", "torn"])
         if fate == "torn" and change.data is not None:
             change = change._replace(data=change.data[: self._chance.randrange(0, len(change.data) + 1, SECTOR)])
@@ -103,7 +103,7 @@ class File(apsw.VFSFile):
 
 
 class FileSystem(apsw.VFS):
-    """The one that every connection of this process uses."""
+    """The file system that every connection of this process uses."""
 
     def __init__(self, disk: Disk) -> None:
         super().__init__("failing", "unix", makedefault=True)

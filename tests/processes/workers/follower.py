@@ -1,4 +1,4 @@
-"""Follows the log of a store until it is told where it ends, and says which events it has seen."""
+"""Follows the log of a store up to the event the test names, and reports the events it saw."""
 
 import sys
 import threading

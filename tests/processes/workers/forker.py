@@ -1,4 +1,4 @@
-"""Uses a store, forks, and goes on using it on both sides. Says which claims were answered, by whom."""
+"""Uses a store, forks, and uses it in both processes. Reports the claims that were acknowledged."""
 
 import multiprocessing
 import os
@@ -23,11 +23,11 @@ from tests.support.processes import until
 
 FORKS = 8
 PATIENCE_SECONDS = 8.0
-"""Less than a store waits for a lock: a child that only gets on after that got on by chance."""
+"""Less than a store waits for a lock: a child that needs longer only got through by chance."""
 
 
 class Child:
-    """A forked process that runs `work` and then ends at once; `say` in it is heard by the test."""
+    """A forked process that runs `work` and then ends at once; the test hears what it says."""
 
     def __init__(self, work: Callable[[], object]) -> None:
         ended, self._is_running = os.pipe()
@@ -43,7 +43,7 @@ class Child:
         os.close(self._is_running)
 
     def wait(self) -> str:
-        """How it ended. Its end of the pipe closes with it, whatever it was doing."""
+        """How it ended. Its end of the pipe closes when it ends, whatever it was doing."""
         has_ended = select.select([self._ended], [], [], PATIENCE_SECONDS)[0]
         if not has_ended:
             os.kill(self.pid, signal.SIGKILL)
@@ -62,41 +62,41 @@ def claim(store: octostore.OctoStore, job_id: str) -> None:
 
 def both_go_on(store: octostore.OctoStore) -> None:
     claim(store, "parent-before")
-    told, tell = os.pipe()
+    go, send_go = os.pipe()
 
     def in_child() -> None:
         claim(store, "child-1")
-        os.read(told, 1)
+        os.read(go, 1)
         claim(store, "child-2")
 
     child = Child(in_child)
     claim(store, "parent-meanwhile")
-    os.write(tell, b".")
+    os.write(send_go, b".")
     say({"child": child.wait()})
     claim(store, "parent-after")
 
 
 def parent_closes_first(store: octostore.OctoStore) -> None:
-    """Closing the last connection tidies up the write-ahead log: not while a child still writes to it."""
+    """Closing the last connection removes the write-ahead log, but not while a child still writes to it."""
     claim(store, "parent-before")
-    told, tell = os.pipe()
+    go, send_go = os.pipe()
     ready, is_ready = os.pipe()
 
     def in_child() -> None:
         claim(store, "child-1")
         os.write(is_ready, b".")
-        os.read(told, 1)
+        os.read(go, 1)
         claim(store, "child-2")
 
     child = Child(in_child)
     os.read(ready, 1)
     store.close()
-    os.write(tell, b".")
+    os.write(send_go, b".")
     say({"child": child.wait()})
 
 
 def while_threads_write(store: octostore.OctoStore) -> None:
-    """Whatever the other threads are in the middle of, it is not in the middle of anything in the child."""
+    """Whatever the parent's other threads are doing, the child's store is in a clean state."""
     stop = threading.Event()
 
     def hammer(name: str) -> None:
@@ -143,7 +143,7 @@ def while_threads_ask(store: octostore.OctoStore) -> None:
 
 
 def fork_gets_its_turn(store: octostore.OctoStore) -> None:
-    """However many threads are busy with the store, a fork does not wait until they all pause by chance."""
+    """A fork does not wait until all the threads that use the store happen to pause."""
     stop = threading.Event()
 
     def hammer(name: str) -> None:
@@ -170,7 +170,7 @@ def fork_gets_its_turn(store: octostore.OctoStore) -> None:
 
 def threads_fork_at_once(store: octostore.OctoStore) -> None:
     claim(store, "parent-before")
-    # Threads take turns so often then that each comes between any two steps of another.
+    # Threads now switch so often that each gets in between any two steps of another.
     sys.setswitchinterval(1e-6)
 
     def fork_often() -> None:
@@ -184,7 +184,7 @@ def threads_fork_at_once(store: octostore.OctoStore) -> None:
     threads.append(threading.Thread(target=claim, args=(store, "parent-meanwhile"), daemon=True))
     for thread in threads:
         thread.start()
-    deadline = time.monotonic() + 3 * PATIENCE_SECONDS  # 300 forks take a second, and a busy machine its time
+    deadline = time.monotonic() + 3 * PATIENCE_SECONDS  # 300 forks take a second, more on a busy machine
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
         if thread.is_alive():
@@ -195,7 +195,7 @@ def threads_fork_at_once(store: octostore.OctoStore) -> None:
 
 
 def child_does_not_use_it(store: octostore.OctoStore) -> None:
-    """It ends as programs do, with everything that Python does at its exit."""
+    """It exits normally, with everything that Python does at exit."""
     claim(store, "parent-before")
     pid = os.fork()
     if pid == 0:
@@ -215,7 +215,7 @@ def child_ends_as_programs_do(store: octostore.OctoStore) -> None:
 
 
 def child_closes_it(store: octostore.OctoStore) -> None:
-    """Each has its own: a child that closes the store, used or not, closes it for itself."""
+    """A child that closes the store, used or not, closes only its own."""
     claim(store, "parent-before")
     say({"child": Child(store.close).wait()})
     claim(store, "parent-meanwhile")
@@ -282,12 +282,12 @@ def child_leaves_a_session(store: octostore.OctoStore) -> None:
 
 
 def child_has_no_connection_of_its_parent(store: octostore.OctoStore) -> None:
-    """For a server that somebody waits at: it must notice when the parent has gone, whatever its children do."""
+    """On a server, with a call that waits: the server must notice when the parent is gone, whatever its children do."""
     claim(store, "held")
     waiting = threading.Thread(target=store.claim_job, args=("held",), kwargs={"wait": 60}, daemon=True)
     waiting.start()
     ours: Any = store._port
-    # While the other one waits, on a connection that is known to be one.
+    # While the other call waits on its own connection.
     until(lambda: store.get_job("held").status == "claimed" and len(ours._connections._sockets) == connections() == 2)
 
     def in_child() -> None:
@@ -299,22 +299,22 @@ def child_has_no_connection_of_its_parent(store: octostore.OctoStore) -> None:
 
 
 def parent_waits(store: octostore.OctoStore) -> None:
-    """Of a store in PostgreSQL, that it listens to."""
+    """In PostgreSQL: the parent listens for notifications."""
     lease_id = store.claim_job("held").lease_id or ""
-    answers: list[str] = []
-    waiting = threading.Thread(target=lambda: answers.append(store.claim_job("held", "waiter", wait=60).status))
+    statuses: list[str] = []
+    waiting = threading.Thread(target=lambda: statuses.append(store.claim_job("held", "waiter", wait=60).status))
     waiting.start()
     until(lambda: is_listening(store) and waiting_threads() == 1)
     before = backends(store)
     say({"child": Child(lambda: claim(store, "child")).wait()})
     store.release_job("held", lease_id)
     waiting.join(PATIENCE_SECONDS)
-    say({"woken": answers[0] if answers else "never"})
+    say({"woken": statuses[0] if statuses else "never"})
     say({"connections": "the same" if backends(store) == before else "others"})
 
 
-def while_somebody_begins_to_listen(store: octostore.OctoStore) -> None:
-    """Of a store in PostgreSQL: a thread is in the middle of that when another one forks."""
+def while_a_thread_starts_to_listen(store: octostore.OctoStore) -> None:
+    """In PostgreSQL: a thread is starting to listen when another one forks."""
     claim(store, "held")
     began = threading.Event()
 
@@ -332,7 +332,7 @@ def while_somebody_begins_to_listen(store: octostore.OctoStore) -> None:
 
 
 def child_outlives_its_parent(store: octostore.OctoStore) -> None:
-    """Of a store in PostgreSQL: both wait until they are killed."""
+    """In PostgreSQL: both processes wait until they are killed."""
     claim_quietly = store.claim_job("held")
     assert store.get_job("held").owner == claim_quietly.owner
     waiting = threading.Thread(target=lambda: store.claim_job("held", "waiter", wait=600), daemon=True)
@@ -351,7 +351,7 @@ def is_listening(store: octostore.OctoStore) -> bool:
 
 
 def backends(store: octostore.OctoStore) -> set[int]:
-    """The processes of PostgreSQL at the other end of our connections: that which writes, and that which listens."""
+    """The PostgreSQL processes behind our two connections: the writer's and the listener's."""
     backend = postgres_of(store)
     assert backend._writer is not None
     assert backend._listener is not None
@@ -371,7 +371,7 @@ def postgres_of(store: octostore.OctoStore) -> PostgresBackend:
 
 
 def connections() -> int:
-    """How many sockets this process has that are connected to something."""
+    """The number of connected sockets of this process."""
     found = 0
     for path in Path("/proc/self/fd").iterdir():
         with suppress(OSError):
@@ -383,8 +383,8 @@ def connections() -> int:
     return found
 
 
-def another_takes_its_place(store: octostore.OctoStore) -> None:
-    """The child opens what is at the path by then, which is not the store that its parent had."""
+def another_store_at_its_path(store: octostore.OctoStore) -> None:
+    """The child opens whatever is at the path by then, which is not its parent's store."""
     claim(store, "parent-before")
     path = Path(local_store(store).place)
     files, aside = [path, Path(f"{path}-wal"), Path(f"{path}-shm")], path.parent / "aside"
@@ -424,9 +424,9 @@ SCENES: dict[str, Callable[[octostore.OctoStore], None]] = {
         child_leaves_a_session,
         child_has_no_connection_of_its_parent,
         parent_waits,
-        while_somebody_begins_to_listen,
+        while_a_thread_starts_to_listen,
         child_outlives_its_parent,
-        another_takes_its_place,
+        another_store_at_its_path,
     )
 } | {
     "child_leaves_a_hold": lambda store: child_leaves_a_hold(store, by_raising=False),
@@ -435,5 +435,5 @@ SCENES: dict[str, Callable[[octostore.OctoStore], None]] = {
 
 
 if __name__ == "__main__":
-    place = sys.argv[1]
-    SCENES[sys.argv[2]](octostore.connect(place if "://" in place else f"sqlite:///{place}"))
+    target = sys.argv[1]
+    SCENES[sys.argv[2]](octostore.connect(target if "://" in target else f"sqlite:///{target}"))

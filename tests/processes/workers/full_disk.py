@@ -1,4 +1,4 @@
-"""Uses a store on a small disk of its own (a tmpfs in a mount namespace of this process), and fills it up."""
+"""Uses a store on its own small disk (a tmpfs in this process's mount namespace), and fills it up."""
 
 import os
 import subprocess
@@ -66,5 +66,5 @@ if __name__ == "__main__":
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", mount_point], check=True)
     say("mounted")
     live(mount_point)
-    # Kept where the test can look at it: the disk goes when this process does.
+    # Checked here, because the disk disappears with this process.
     say({"integrity": octostore.connect(f"sqlite:///{mount_point / 'octostore.db'}").get_job("after").status})

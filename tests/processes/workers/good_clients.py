@@ -1,7 +1,7 @@
-"""Fifty clients that behave, each with a connection of its own: they claim, heartbeat, release and follow the log.
+"""Fifty clients that behave, each with its own connection: they claim, heartbeat, release and follow the log.
 
-They work at a pace of their own, until they are told to stop. Then they say what they were answered, how long each
-answer took, and what those who follow have seen.
+They work at their own pace until the test says stop. Then they report their replies, how long each reply took, and
+what the followers saw.
 """
 
 import sys
@@ -17,7 +17,7 @@ from tests.processes.workers.talk import hear, say
 
 CLAIMERS, FOLLOWERS = 40, 10
 SHARED = 3
-"""How many jobs several of them want, which the others therefore wait for."""
+"""Number of jobs that several clients want, so that some must wait."""
 TTL = 30
 PAUSE_SECONDS = 0.1
 METADATA = {"note": "x" * 900}
@@ -37,7 +37,7 @@ class Claimer:
         self._numbers = count(1)
 
     def run(self, stop: threading.Event) -> None:
-        while not (stop.wait(PAUSE_SECONDS) and self.acks):  # everybody gets its turn, however slow the machine is
+        while not (stop.wait(PAUSE_SECONDS) and self.acks):  # each gets a turn, however slow the machine
             if self._is_sharing:
                 reply = self._store.claim_job(self._job_id, self.name, metadata=METADATA, ttl=TTL, wait=2)
             else:
@@ -62,9 +62,9 @@ class Claimer:
 
     def _timed(self, what: str, call: Callable[[], T]) -> T:
         began_at = time.perf_counter()
-        answer = call()
+        reply = call()
         self.seconds[what].append(time.perf_counter() - began_at)
-        return answer
+        return reply
 
     def _ack(self, what: str, token: int, **more: object) -> None:
         self.acks.append({"what": what, "thread": self.name, "job": self._job_id, "token": token, **more})
@@ -108,13 +108,13 @@ def main(url: str, after: int) -> None:
         store.close()
     for thread in threads:
         thread.join()
-    _tell(claimers, followers, faults)
+    _report(claimers, followers, faults)
 
 
 def _run(one: Claimer | Follower, stop: threading.Event, faults: list[str]) -> None:
     try:
         one.run(stop)
-    except Exception as fault:  # noqa: BLE001  # whatever it is, the test is told
+    except Exception as fault:  # noqa: BLE001  # reported to the test
         faults.append(f"{type(fault).__name__}: {fault}")
 
 
@@ -124,7 +124,7 @@ def _let_all_see(seq: int, followers: list[Follower]) -> None:
         time.sleep(0.01)
 
 
-def _tell(claimers: list[Claimer], followers: list[Follower], faults: list[str]) -> None:
+def _report(claimers: list[Claimer], followers: list[Follower], faults: list[str]) -> None:
     acks = [ack for claimer in claimers for ack in claimer.acks]
     for start in range(0, len(acks), SAID_AT_ONCE):
         say({"acks": acks[start : start + SAID_AT_ONCE]})

@@ -1,4 +1,4 @@
-"""A test that another one kills in the middle. What it has started is written down for that one to look after."""
+"""A test that another test kills in the middle, after it has written the pids of the processes it started."""
 
 import os
 import signal
@@ -22,7 +22,9 @@ def test_it_never_ends(tmp_path: Path) -> None:
         (data,) = connection.execute("SHOW data_directory").fetchone() or ()
         (postmaster, *_) = Path(data, "postmaster.pid").read_text().splitlines()
         ours = [os.getpid(), forked.process.pid, real.process.pid, puppet._process.pid]
-        told = Path(os.environ["TOLD"])
-        told.with_suffix(".new").write_text(f"{' '.join(map(str, ours))} {postmaster} {connection.info.backend_pid}")
-        told.with_suffix(".new").rename(told)
+        pids_file = Path(os.environ["PIDS_FILE"])
+        pids_file.with_suffix(".new").write_text(
+            f"{' '.join(map(str, ours))} {postmaster} {connection.info.backend_pid}"
+        )
+        pids_file.with_suffix(".new").rename(pids_file)
         signal.pause()

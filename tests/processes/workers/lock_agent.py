@@ -1,4 +1,4 @@
-"""One of several agents that share a token: acquires the lock of each task, and says which ones it got."""
+"""One of several agents that share a token: acquires the lock of each task, and reports the ones it got."""
 
 import http.client
 import json
@@ -10,8 +10,8 @@ from tests.processes.workers.talk import hear, say
 def acquire(connection: http.client.HTTPConnection, token: str, name: str, agent: str) -> bool:
     body = {"ttl_seconds": 3_600, "metadata": f"runner={agent} task=https://github.com/acme/app/issues/1842"}
     connection.request("POST", f"/locks/{name}/acquire", json.dumps(body), {"Authorization": f"Bearer {token}"})
-    answer = json.loads(connection.getresponse().read())
-    return bool(answer["status"] == "acquired")
+    response = json.loads(connection.getresponse().read())
+    return bool(response["status"] == "acquired")
 
 
 if __name__ == "__main__":

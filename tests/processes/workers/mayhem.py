@@ -1,7 +1,7 @@
 """Does a bit of everything, in three threads, as fast as it can, until it is killed.
 
-Every answer it gets is said before the next call: what was said was acknowledged. Time is the test's: it begins at a
-given moment and moves a little with every look at the clock, so that leases run out without anybody waiting for it.
+It reports every reply before the next call: what it reported was acknowledged. The test sets the time: it starts at a
+given moment and moves a little with every reading of the clock, so leases expire without a real wait.
 """
 
 import random

@@ -1,4 +1,4 @@
-"""Opens a store when it is told to, at the same time as others do, and claims a job of its own."""
+"""Opens a store on the test's signal, at the same time as others do, and claims its own job."""
 
 import sys
 

@@ -1,6 +1,6 @@
-"""Makes or opens a store, and stops before a chosen SQL statement until it is told to go on.
+"""Creates or opens a store, and stops before a chosen SQL statement until the test lets it continue.
 
-With -1 it stops nowhere, and says which statements there are.
+With -1 it does not stop, and reports all statements.
 """
 
 import sys

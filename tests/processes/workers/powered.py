@@ -1,4 +1,4 @@
-"""A short life on a disk that fails at a chosen moment. Whatever was answered is said before the next call."""
+"""A short life on a disk that fails at a chosen moment. Every reply is reported before the next call."""
 
 import sys
 

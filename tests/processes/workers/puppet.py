@@ -1,4 +1,4 @@
-"""Does what it is told, one call at a time: any method of the store, and what stands here beside them."""
+"""Makes the calls that the test asks for, one at a time: any method of the store, or of `Puppet`."""
 
 import sys
 import threading
@@ -37,7 +37,7 @@ class Puppet:
         self.block.close()
 
     def work(self, how: str, seconds: float) -> None:
-        """What a worker does that has no time for heartbeats."""
+        """Work that leaves no time for heartbeats."""
         if how == "blocks":
             time.sleep(seconds)
         else:
@@ -46,13 +46,13 @@ class Puppet:
                 pass
 
     def lock(self) -> None:
-        """Keep everybody else from writing, as a stuck process would."""
+        """Keep everyone else from writing, as a stuck process would."""
         self.blocker = apsw.Connection(self.path)
         self.blocker.set_busy_timeout(10_000)
         self.blocker.execute("BEGIN IMMEDIATE")
 
     def stored_expiry(self, job_id: str) -> int:
-        """Milliseconds; nobody can change it while this process has the lock."""
+        """In milliseconds; no one can change it while this process has the lock."""
         expires_at: int = self.blocker.execute("SELECT expires_at FROM jobs WHERE job_id = ?", (job_id,)).get
         return expires_at
 
@@ -60,9 +60,9 @@ class Puppet:
         self.blocker.execute("ROLLBACK")
 
     def wait(self, method: str, **values: Any) -> None:
-        """Begin a call that will have to wait; its answer is said when it comes."""
+        """Start a call that has to wait; its reply is reported when it comes."""
         called = getattr(self, method, None) or getattr(self.store, method)
-        self.waiting = threading.Thread(target=answer, args=(called, values))
+        self.waiting = threading.Thread(target=run_call, args=(called, values))
         self.waiting.start()
         until(lambda: waiting_threads() == 1)
 
@@ -74,7 +74,7 @@ class Puppet:
         return next(self.following)
 
 
-def answer(method: Any, values: dict[str, Any]) -> None:
+def run_call(method: Any, values: dict[str, Any]) -> None:
     began_at = time.monotonic()
     try:
         reply = method(**values)
@@ -94,4 +94,4 @@ if __name__ == "__main__":
     say("ready")
     while (order := hear()) is not None:
         call = order.pop("call")
-        answer(getattr(puppet, call, None) or getattr(puppet.store, call), order)
+        run_call(getattr(puppet, call, None) or getattr(puppet.store, call), order)

@@ -1,4 +1,4 @@
-"""Claims every job it can, at the same time as others do, and says which ones it got."""
+"""Claims every job it can, at the same time as others do, and reports the ones it got."""
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -7,9 +7,9 @@ import octostore
 from tests.processes.workers.talk import hear, say
 
 if __name__ == "__main__":
-    place, owner = sys.argv[1:3]
+    target, owner = sys.argv[1:3]
     jobs, threads = map(int, (*sys.argv[3:], "1")[:2])
-    url = place if "://" in place else f"sqlite:///{place}"
+    url = target if "://" in target else f"sqlite:///{target}"
     with octostore.connect(url) as store, ThreadPoolExecutor(threads) as pool:
         say("ready")
         hear()

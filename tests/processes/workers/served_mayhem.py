@@ -1,7 +1,7 @@
-"""Does a bit of everything on any store, in three threads, until it is told to stop.
+"""Does a bit of everything on any store, in three threads, until the test says stop.
 
-A server may go away at any moment: a call that gets no answer is none of the threads' business, as long as it comes
-back. What took long, and what was given up, is said besides.
+A server may go away at any moment: a thread whose call fails simply goes on. Slow calls and calls that gave up are
+reported too.
 """
 
 import sys

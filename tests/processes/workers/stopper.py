@@ -1,6 +1,6 @@
-"""Stops itself (SIGSTOP) at a chosen point of a transaction in PostgreSQL, and goes on when it is continued.
+"""Pauses itself (SIGSTOP) at a chosen point of a PostgreSQL transaction, until the test continues it.
 
-Others may go on without it after the time that it was given.
+`limit` is the time after which others may continue without it.
 """
 
 import os
@@ -23,7 +23,7 @@ def stop_once() -> Callable[[], None]:
     def stop() -> None:
         if chances:
             chances.pop()
-            # To this very thread: another one may take its time until it stops all of them.
+            # To this very thread: through another thread, the stop could come later.
             signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 
     return stop
@@ -35,9 +35,9 @@ def stop_at(point: str) -> None:
         around(connection, "_has_schema", lambda *_: stop())
     elif point == "deciding":
         around(Transaction, "save", lambda *_: stop())
-    elif point == "asking":  # the lock has been asked for, and nobody hears the answer
+    elif point == "asking":  # the lock was requested, and no one reads the reply
         around(Pipeline, "_send", after=lambda pipeline, _: stop() if has(pipeline, b"lock") else None)
-    else:  # all that is to be saved is known, and nothing of it has been sent
+    else:  # everything to save is known, and nothing has been sent
         around(Pipeline, "_send", before=lambda pipeline, _: stop() if has(pipeline, b"save_counters") else None)
 
 

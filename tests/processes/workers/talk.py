@@ -7,12 +7,12 @@ from typing import Any
 
 
 def say(value: Any) -> None:
-    """One write, so that a line is there whole or not at all, also when the next instruction is a `kill -9`."""
+    """One write, so that a `kill -9` right after it cannot tear the line."""
     os.write(1, json.dumps(value, default=str).encode() + b"\n")
 
 
 def hear() -> dict[str, Any] | None:
-    """What the test says next; None when it says no more."""
+    """The test's next message; None if there are no more."""
     line = sys.stdin.readline()
     said: dict[str, Any] | None = json.loads(line) if line else None
     return said

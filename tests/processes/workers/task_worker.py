@@ -1,4 +1,4 @@
-"""Runs the tasks of a session, one after another, until there are none: some fail, and all leave a trace outside."""
+"""Runs the tasks of a session, one after another, until none are left: some fail, and each writes a line to a file."""
 
 import os
 import random
@@ -12,12 +12,12 @@ from tests.processes.workers.talk import hear, say
 
 
 def handle(claim: HeldClaim) -> dict[str, int]:
-    # Where a real task would write to the world: one line, in one piece, with the token of the claim.
+    # In place of a real task's side effect: one line, in one write, with the claim's fencing token.
     os.write(trace, f"{claim.job_id} {claim.fencing_token}\n".encode())
     claim.checkpoint({"by": session_id})
     time.sleep(random.uniform(0, 2 * work_seconds))
     if claim.payload["fails"]:
-        raise Failed("as it was told to")
+        raise Failed("as its payload says")
     return {"by": os.getpid()}
 
 

@@ -1,4 +1,4 @@
-"""A traced worker that claims a job and never finishes it. It says its spans as they end, and its lease."""
+"""A traced worker that claims a job and never finishes it. It reports its spans as they end, and its lease."""
 
 import asyncio
 import sys

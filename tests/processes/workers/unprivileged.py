@@ -1,9 +1,9 @@
-"""Uses a store as somebody whom file permissions concern: root ignores them."""
+"""Uses a store as a user to whom file permissions apply: root ignores them."""
 
 import os
 import sys
 
-import octostore.stores.sqlite  # noqa: F401  # now: without privileges it may not be readable, nor Python itself
+import octostore.stores.sqlite  # noqa: F401  # now: without privileges it may not be readable, nor may Python itself
 from octostore import Unreachable, connect
 from tests.processes.workers.talk import say
 
