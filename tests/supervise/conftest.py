@@ -24,7 +24,7 @@ def store(path: Path) -> Iterator[library.OctoStore]:
 @pytest.fixture
 def octostore(path: Path, store: library.OctoStore) -> Iterator[Octostore]:
     """The command line on the same file as `store`."""
-    assert store  # which has made the file
+    assert store  # it has created the file
     with Octostore(f"sqlite:///{path}", path.parent) as octostore:
         yield octostore
 

@@ -1,4 +1,4 @@
-"""However long a command may take to stop, it is dead before its lease ends. Time is in the test's hands."""
+"""However long a command takes to stop, it is dead before its lease expires. The test controls the time."""
 
 import signal
 import socket
@@ -17,7 +17,7 @@ from octostore.supervise.lease import GRACE_SHARE, KILL_SHARE, Lease
 
 
 @given(ttl=st.floats(1, 86_400), grace=st.floats(0, 100_000), ends_at=st.floats(0, 1_000_000))
-def test_the_grace_of_a_lease_that_runs_out_is_its_last_tenth_at_most(ttl: float, grace: float, ends_at: float) -> None:
+def test_the_grace_of_an_expiring_lease_is_at_most_its_last_tenth(ttl: float, grace: float, ends_at: float) -> None:
     lease = Lease(ends_at, ttl, grace, delay=0)
     assert lease.stop_at() <= lease.kill_at() < ends_at
     assert lease.stop_at() >= ends_at - ttl * 0.1001
@@ -31,24 +31,24 @@ def test_the_grace_of_a_lease_that_runs_out_is_its_last_tenth_at_most(ttl: float
     delay=st.floats(0, 1),
     own=st.floats(0, 1),
 )
-def test_on_a_busy_machine_it_is_killed_so_much_earlier_but_never_while_its_owner_is_not_even_late(
+def test_a_busy_machine_kills_earlier_but_never_before_the_heartbeat_is_late(
     ttl: float, grace: float, ends_at: float, delay: float, own: float
 ) -> None:
     lease = Lease(ends_at, ttl, grace, delay)
     third = ends_at - ttl / 3 - 1e-6
     assert third <= lease.stop_at(own) <= lease.kill_at(own) <= lease.kill_at() < ends_at
     if ttl >= smallest_ttl(delay, own):
-        assert lease.kill_at(own) <= ends_at - SAFETY * (delay + own) + 1e-6, "more than was seen"
+        assert lease.kill_at(own) <= ends_at - SAFETY * (delay + own) + 1e-6, "a margin above the measured delay"
 
 
 def until(kill_at: float) -> Lease:
-    """One under which a command is killed then, and told a second before."""
+    """A lease whose command is killed at `kill_at` and signalled one second earlier."""
     ttl = 1 / GRACE_SHARE
     return Lease(kill_at + ttl * KILL_SHARE, ttl, grace=100, delay=0)
 
 
 class Watched:
-    """A guardian with a command of which nothing is real, and a lease to be stopped at 9 and killed at 10 seconds."""
+    """A guardian with a simulated command, whose lease stops it at 9 seconds and kills it at 10."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, line: socket.socket) -> None:
         self.now = 0.0
@@ -81,7 +81,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[Watched]:
         yield Watched(monkeypatch, ours)
 
 
-def test_a_grace_that_is_longer_than_the_lease_ends_with_it(watched: Watched) -> None:
+def test_a_grace_that_is_longer_than_the_lease_ends_with_the_lease(watched: Watched) -> None:
     watched.obey(m.Stop(600))
     assert watched.signals == [signal.SIGTERM, signal.SIGCONT]
     assert watched.watch._next_deadline() == 10
@@ -89,21 +89,21 @@ def test_a_grace_that_is_longer_than_the_lease_ends_with_it(watched: Watched) ->
     assert watched.is_killed_at(10)
 
 
-def test_a_grace_that_is_shorter_than_the_lease_ends_by_itself(watched: Watched) -> None:
+def test_a_grace_that_is_shorter_than_the_lease_ends_first(watched: Watched) -> None:
     watched.obey(m.Stop(5))
     assert watched.watch._next_deadline() == 5
     assert not watched.is_killed_at(4.9)
     assert watched.is_killed_at(5)
 
 
-def test_a_lease_that_is_renewed_meanwhile_leaves_the_grace_as_it_is(watched: Watched) -> None:
+def test_renewing_the_lease_does_not_change_the_grace(watched: Watched) -> None:
     watched.obey(m.Stop(20))
     watched.obey(m.Renew(1, until(100)))
     assert not watched.is_killed_at(19.9)
     assert watched.is_killed_at(20)
 
 
-def test_a_second_word_does_not_make_the_grace_longer(watched: Watched) -> None:
+def test_a_second_stop_does_not_extend_the_grace(watched: Watched) -> None:
     watched.obey(m.Stop(5))
     watched.obey(m.Stop(600))
     assert watched.is_killed_at(5)
@@ -117,7 +117,7 @@ def test_a_lease_that_is_not_renewed_stops_and_then_kills_the_command(watched: W
     assert watched.is_killed_at(10)
 
 
-def test_a_renewal_of_an_earlier_turn_or_out_of_order_means_nothing(watched: Watched) -> None:
+def test_a_renewal_for_an_earlier_run_or_out_of_order_is_ignored(watched: Watched) -> None:
     watched.obey(m.Renew(0, until(100)))
     watched.obey(m.Renew(1, until(5)))
     assert watched.watch._next_deadline() == 9

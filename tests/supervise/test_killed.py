@@ -1,4 +1,4 @@
-"""When those who watch over a command are killed or paused, it does not go on without them."""
+"""A command does not outlive its supervisors: when they are killed or paused, it ends."""
 
 import os
 import signal
@@ -45,7 +45,7 @@ def test_a_run_that_is_killed_takes_its_command_along_and_the_next_one_takes_ove
     check_takeover(octostore, path, tmp_path)
 
 
-def test_at_a_server_too_the_next_one_takes_over_from_a_run_that_is_killed(served: Served, tmp_path: Path) -> None:
+def test_a_run_that_is_killed_is_taken_over_on_a_server_too(served: Served, tmp_path: Path) -> None:
     check_takeover(served.octostore, served.path, tmp_path)
 
 
@@ -57,7 +57,7 @@ def test_the_command_of_a_run_that_is_paused_is_dead_before_its_lease_ends(
     for how, survivor in survivors.items():
         survivor.started()
         pause(runs[how])
-        while not can_be_written_to(path):  # it was in the middle of a heartbeat
+        while not is_writable(path):  # it was paused in the middle of a heartbeat
             runs[how].send(signal.SIGCONT)
             pause(runs[how])
     left = {how: stored_expiry(path, how) - survivor.died() for how, survivor in survivors.items()}
@@ -75,9 +75,7 @@ def test_the_command_of_a_run_that_is_paused_is_dead_before_its_lease_ends(
         assert owner.owner == "successor"
 
 
-def test_a_guardian_that_is_killed_takes_the_command_along(
-    octostore: Octostore, store: library.OctoStore, tmp_path: Path
-) -> None:
+def test_killing_the_guardian_kills_the_command(octostore: Octostore, store: library.OctoStore, tmp_path: Path) -> None:
     survivors = {how: Survivor(tmp_path / how, how) for how in ("ignoring", "setsid", "daemon")}
     runs = {how: octostore.start("run", how, "--", *survivor.command) for how, survivor in survivors.items()}
     for how, survivor in survivors.items():
@@ -91,9 +89,7 @@ def test_a_guardian_that_is_killed_takes_the_command_along(
         assert "supervising the command was killed" in (job.error or "")
 
 
-def test_a_command_with_nobody_left_to_watch_over_it_is_killed_by_the_system(
-    octostore: Octostore, tmp_path: Path
-) -> None:
+def test_a_command_without_any_supervisor_is_killed_by_the_system(octostore: Octostore, tmp_path: Path) -> None:
     survivor = Survivor(tmp_path / "survivor", "ignoring")
     run = octostore.start("run", "job", "--", *survivor.command)
     survivor.started()
@@ -110,7 +106,7 @@ def pause(run: Running) -> None:
     until(lambda: state_of(run.pid) == "T")
 
 
-def can_be_written_to(path: Path) -> bool:
+def is_writable(path: Path) -> bool:
     with closing(apsw.Connection(str(path))) as connection:
         try:
             connection.execute("BEGIN IMMEDIATE; ROLLBACK")

@@ -1,4 +1,4 @@
-"""When the lease is lost, nothing of the command is left by the time when somebody else can have the job."""
+"""When the lease is lost, nothing of the command is left by the time another owner can claim the job."""
 
 import json
 import os
@@ -20,12 +20,12 @@ from tests.support.survivors import ROLES, Survivor, stored_expiry
 
 
 def wait_for_heartbeat(path: Path, job_id: str) -> None:
-    """The next one, so that it is known how much of the lease is left."""
+    """Wait for the next heartbeat, so that the test knows how much of the lease is left."""
     before = stored_expiry(path, job_id)
     until(lambda: stored_expiry(path, job_id) > before)
 
 
-def test_a_job_that_is_taken_away_takes_the_command_along(
+def test_force_releasing_a_job_kills_its_command(
     octostore: Octostore, store: library.OctoStore, tmp_path: Path
 ) -> None:
     ttl = 3.0
@@ -43,16 +43,16 @@ def test_a_job_that_is_taken_away_takes_the_command_along(
         ran = json.loads(done.out)
         assert (ran["is_lost"], ran["outcome"]) == (True, None)
         assert "is lost" in ran["why"]
-        assert "('wrong machine')" in done.err, "a heartbeat was answered so: it was not only when the lease had ended"
+        assert "('wrong machine')" in done.err, "a heartbeat brought the news, before the lease ended"
         claimed, released = store.events(job_id=how)
         assert (claimed.type, released.type) == ("claimed", "force_released")
         assert not survivors[how].is_alive()
 
 
-# The server does not answer
+# The server does not respond
 
 
-def test_a_server_that_is_away_for_half_a_lease_disturbs_no_command(served: Served, tmp_path: Path) -> None:
+def test_commands_survive_a_server_pause_of_half_a_lease(served: Served, tmp_path: Path) -> None:
     ttl = 8.0
     run = served.octostore.start("run", "job", "--ttl", str(ttl), "--", "bash", "-c", UNTIL_GO)
     until(lambda: served.server.get("/jobs/job").json["status"] == "claimed")
@@ -66,7 +66,7 @@ def test_a_server_that_is_away_for_half_a_lease_disturbs_no_command(served: Serv
     assert [event["type"] for event in served.server.events("job")] == ["claimed", "released"]
 
 
-def test_a_server_that_is_killed_and_comes_back_disturbs_no_command(served: Served, tmp_path: Path) -> None:
+def test_commands_survive_a_server_restart(served: Served, tmp_path: Path) -> None:
     ttl = 8.0
     run = served.octostore.start("run", "job", "--ttl", str(ttl), "--quiet", "--", "bash", "-c", UNTIL_GO)
     until(lambda: served.server.get("/jobs/job").json["status"] == "claimed")
@@ -89,7 +89,7 @@ def test_a_server_that_is_killed_and_comes_back_disturbs_no_command(served: Serv
 
 
 def test_a_command_is_dead_before_a_lease_ends_that_cannot_be_renewed(served: Served, tmp_path: Path) -> None:
-    """However it tries to get away, and also when it has nobody to watch over it but `run` itself."""
+    """However it tries to escape, and even if only `run` itself supervises it."""
     ways = {**{how: how for how in ROLES}, "unwatched": "ignoring", "unwatched-daemon": "daemon"}
     survivors = {job: Survivor(tmp_path / job, how) for job, how in ways.items()}
     runs = {
@@ -104,7 +104,7 @@ def test_a_command_is_dead_before_a_lease_ends_that_cannot_be_renewed(served: Se
     left = {job: stored_expiry(served.path, job) - survivor.died() for job, survivor in survivors.items()}
     assert min(left.values()) > 0, left
     assert survivors["noting"].signals == ["SIGTERM"]
-    # It needs nobody to answer in order to end.
+    # Ending needs no reply from the server.
     for run in runs.values():
         done = run.wait()
         assert done.code == 20
@@ -115,12 +115,11 @@ def test_a_command_is_dead_before_a_lease_ends_that_cannot_be_renewed(served: Se
         assert [event["type"] for event in served.server.events(job)] == ["claimed", "expired", "claimed"]
 
 
-def test_a_server_that_cannot_be_reached(served: Served, tmp_path: Path) -> None:
-    """Neither when a command is to start, nor when it has ended."""
+def test_an_unreachable_server_when_a_command_starts_or_ends(served: Served, tmp_path: Path) -> None:
     ending = {
         "failing": (3, ["--ttl", "6"], "exit 3"),
         "fine": (0, ["--ttl", "6"], "exit 0"),
-        "once": (69, ["--ttl", "6", "--once"], "exit 0"),  # nobody knows that it is done
+        "once": (69, ["--ttl", "6", "--once"], "exit 0"),  # the store does not know that it is done
         "patient": (3, ["--ttl", FOREVER], "exit 3"),
     }
     runs = {
@@ -135,7 +134,7 @@ def test_a_server_that_cannot_be_reached(served: Served, tmp_path: Path) -> None
         job: served.octostore.start("run", job, "--on-unreachable", how, "--", "touch", job, program=HURRIED)
         for job, how in starting.items()
     }
-    # It goes on trying for as long as it has the job, but keeps nobody waiting who does not want to.
+    # It keeps trying as long as it has the job, but a signal ends the wait.
     until(lambda: "the store does not answer" in runs["patient"].err)
     runs["patient"].send(signal.SIGTERM)
     assert {job: runs[job].wait().code for job in ending} == {job: code for job, (code, _, _) in ending.items()}
@@ -163,10 +162,10 @@ def test_a_command_that_ended_during_an_outage_is_settled_afterwards(served: Ser
 
 
 def test_a_loss_ends_its_own_command_and_no_other(path: Path, store: library.OctoStore) -> None:
-    """However early or late it is heard of."""
+    """However early or late the news arrives."""
     assert store
     command = [sys.executable, "-m", "tests.supervise.commands.losing", str(path)]
-    told = ran(command, stdout=PIPE, timeout=PATIENCE_SECONDS, text=True)
-    early, following = map(int, told.stdout.split())
+    done = ran(command, stdout=PIPE, timeout=PATIENCE_SECONDS, text=True)
+    early, following = map(int, done.stdout.split())
     assert early in {SIGNALLED + signal.SIGTERM, SIGNALLED + signal.SIGKILL}
-    assert following == SIGNALLED + signal.SIGUSR1, "what the test ends it with"
+    assert following == SIGNALLED + signal.SIGUSR1, "the signal that the test ends it with"

@@ -16,15 +16,15 @@ def hold(store: library.OctoStore, job_id: str = "job") -> str:
 
 
 def held_for(store: library.OctoStore, job_id: str) -> tuple[str, float]:
-    """How its only claim ended, and after how many seconds."""
+    """How the job's only claim ended, and after how many seconds."""
     claimed, ended = store.events(job_id=job_id)
     return ended.type, (ended.at - claimed.at).total_seconds()
 
 
-# Somebody else has it
+# Another owner has the job
 
 
-def test_wait_gets_the_job_after_the_other_has_ended(
+def test_wait_gets_the_job_after_the_other_run_ends(
     octostore: Octostore, store: library.OctoStore, tmp_path: Path
 ) -> None:
     first = octostore.start("run", "job", "--owner", "first", "--", "bash", "-c", UNTIL_GO)
@@ -42,7 +42,9 @@ def test_wait_gets_the_job_after_the_other_has_ended(
     assert events == [("claimed", "first"), ("released", "first"), ("claimed", "second"), ("released", "second")]
 
 
-def test_what_is_done_if_somebody_has_it(octostore: Octostore, store: library.OctoStore, tmp_path: Path) -> None:
+def test_what_run_does_if_another_owner_has_the_job(
+    octostore: Octostore, store: library.OctoStore, tmp_path: Path
+) -> None:
     hold(store)
     cases = {
         "fail": (["--on-held", "fail"], 11),
@@ -57,8 +59,8 @@ def test_what_is_done_if_somebody_has_it(octostore: Octostore, store: library.Oc
     runs = {case: octostore.start("run", "job", *options, "--", "touch", "ran") for case, (options, _) in cases.items()}
     done = {case: run.wait() for case, run in runs.items()}
     assert {case: one.code for case, one in done.items()} == {case: code for case, (_, code) in cases.items()}
-    told = {case for case, one in done.items() if "somebody" in one.err}
-    assert told == {"fail", "usual", "no-wait", "fail with", "json"}
+    naming_the_owner = {case for case, one in done.items() if "somebody" in one.err}
+    assert naming_the_owner == {"fail", "usual", "no-wait", "fail with", "json"}
     assert {case for case, one in done.items() if one.out} == {"json"}
     refusal = json.loads(done["json"].out)
     assert (refusal["code"], refusal["owner"]) == ("held", "somebody")
@@ -69,11 +71,11 @@ def test_what_is_done_if_somebody_has_it(octostore: Octostore, store: library.Oc
 # The claim
 
 
-def test_ttl_owner_and_metadata_are_those_of_the_claim(
+def test_ttl_owner_and_metadata_are_passed_to_the_claim(
     octostore: Octostore, store: library.OctoStore, tmp_path: Path
 ) -> None:
-    told = ["--ttl", "1m30s", "--owner", "agent-3", "--metadata", '{"ticket": [7]}']
-    run = octostore.start("run", "job", *told, "--", "bash", "-c", UNTIL_GO)
+    options = ["--ttl", "1m30s", "--owner", "agent-3", "--metadata", '{"ticket": [7]}']
+    run = octostore.start("run", "job", *options, "--", "bash", "-c", UNTIL_GO)
     until(lambda: store.get_job("job").status == "claimed")
     owner = store.get_job_owner("job")
     assert owner is not None
@@ -83,7 +85,7 @@ def test_ttl_owner_and_metadata_are_those_of_the_claim(
     assert run.wait().code == 0
 
 
-def test_once_is_never_again(octostore: Octostore, store: library.OctoStore) -> None:
+def test_a_job_done_with_once_never_runs_again(octostore: Octostore, store: library.OctoStore) -> None:
     assert octostore.run("run", "job", "--once", "--", "false").code == 1
     assert store.get_job("job").status == "free"
     first = octostore.run("run", "job", "--once", "--", "echo", "did it")
@@ -103,7 +105,7 @@ def test_min_hold_keeps_a_job_that_was_done_quickly(octostore: Octostore, store:
     failing = octostore.start("run", "failing", "--min-hold", "0.7", "--", "bash", "-c", "exit 3")
     until(lambda: long.out == "over\n")
     assert store.claim_job("long", "rival", wait=0.3).status == "held"
-    long.process.terminate()  # whoever does not want to wait for it
+    long.process.terminate()  # a signal ends the wait
     assert [run.wait().code for run in (short, long, failing)] == [0, 0, 3]
     ended = {job_id: held_for(store, job_id) for job_id in ("short", "long", "failing")}
     assert {job_id: how for job_id, (how, _) in ended.items()} == {
@@ -111,14 +113,14 @@ def test_min_hold_keeps_a_job_that_was_done_quickly(octostore: Octostore, store:
         "long": "released",
         "failing": "failed",
     }
-    assert ended["short"][1] >= 2  # which is longer than its lease
+    assert ended["short"][1] >= 2  # longer than its lease
     assert ended["failing"][1] >= 0.7
 
 
-# Stopping it
+# Stopping the command
 
 
-def test_max_run_stops_the_command_and_that_is_a_failure(
+def test_a_command_that_max_run_stops_has_failed(
     octostore: Octostore, store: library.OctoStore, tmp_path: Path
 ) -> None:
     names = ("term", "interrupt", "daemon")
@@ -128,7 +130,7 @@ def test_max_run_stops_the_command_and_that_is_a_failure(
     cases = {
         "plain": (143, soon, ["sleep", FOREVER]),
         "quick": (0, ["--max-run", FOREVER], ["true"]),
-        # A failure never looks like a success: this is what `timeout` says.
+        # A failure never looks like a success: `timeout` exits with this code too.
         "polite": (124, later, ["bash", "-c", polite]),
         "term": (137, later, survivors["term"].command),
         "interrupt": (137, [*later, "--stop-signal", "INT"], survivors["interrupt"].command),
@@ -152,17 +154,17 @@ def test_max_run_stops_the_command_and_that_is_a_failure(
         assert "(--max-run)" in done[job_id].err
 
 
-def test_a_command_that_is_being_stopped_has_all_its_grace_while_the_lease_is_renewed(octostore: Octostore) -> None:
-    # Longer than any of its leases lasts.
+def test_a_command_keeps_its_full_grace_while_the_lease_is_renewed(octostore: Octostore) -> None:
+    # Longer than its TTL.
     script = 'trap "sleep 4; exit 7" TERM; while :; do sleep 0.02; done'
     options = ["--ttl", "3", "--max-run", "0.5", "--stop-grace", FOREVER]
     assert octostore.run("run", "job", *options, "--", "bash", "-c", script).code == 7
 
 
-# What it says
+# Output
 
 
-def test_quiet_says_nothing_of_its_own(octostore: Octostore, tmp_path: Path) -> None:
+def test_quiet_adds_no_output(octostore: Octostore, tmp_path: Path) -> None:
     script = f"({UNTIL_GO}) & echo error >&2"
     loud = octostore.start("run", "loud", "--", "bash", "-c", script)
     quiet = octostore.start("run", "quiet", "--quiet", "--", "bash", "-c", script)
@@ -172,7 +174,7 @@ def test_quiet_says_nothing_of_its_own(octostore: Octostore, tmp_path: Path) -> 
     assert loud.wait().code == 0
 
 
-def test_json_tells_what_became_of_it(octostore: Octostore, store: library.OctoStore) -> None:
+def test_json_reports_the_result(octostore: Octostore, store: library.OctoStore) -> None:
     store.release_job("job", hold(store))
     done = octostore.run("run", "job", "--json", "--", "bash", "-c", "echo output; exit 3")
     output, ran = done.out.splitlines()

@@ -1,6 +1,6 @@
-"""However busy the machine is, no owner writes once its job could be somebody else's.
+"""However busy the machine is, no owner writes after another could have its job.
 
-By the store's own account: each owner's last write is compared with the moment at which its lease ended in the log.
+Each owner's last write is compared with the moment at which its lease ended in the log.
 """
 
 import os
@@ -27,17 +27,17 @@ def check_losses(served: Served, folder: Path, losses: int, *, each: int, ttl: f
     assert Counter(one.job_id.partition("-")[0] for one in lost).keys() == {"run", "work", "hold"}
 
 
-def test_no_owner_writes_once_its_job_could_be_somebody_else_s(served: Served, tmp_path: Path) -> None:
+def test_no_owner_writes_after_another_could_have_its_job(served: Served, tmp_path: Path) -> None:
     check_losses(served, tmp_path, 10, each=1, ttl=3, prefix=())
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("prefix", [(), UNPRIVILEGED], ids=["first", "in line"])
-def test_nor_on_a_machine_with_eight_times_as_much_to_do_as_it_can(
+def test_no_owner_writes_too_late_on_a_machine_with_eight_times_its_load(
     served: Served, tmp_path: Path, prefix: Sequence[str]
 ) -> None:
     if prefix and os.geteuid() != 0:
-        pytest.skip("has no rights to do without")
+        pytest.skip("there are no privileges to drop")
     with busy_machine():
         check_losses(served, tmp_path, LOSSES // 2, each=7, ttl=8, prefix=prefix)

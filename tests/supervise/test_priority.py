@@ -1,4 +1,4 @@
-"""Whoever has to end a command in time gets its turn before others, and the command does not."""
+"""The process that must end a command in time runs with priority, and the command does not."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from tests.support.processes import until
 from tests.support.running import PYTHON, Octostore
 from tests.support.starting import LATE, SCRIPT
 
-TELL = (
+SHOW = (
     "import os, json; print(json.dumps([os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0), os.getppid()]))"
 )
 OURS = os.getpriority(os.PRIO_PROCESS, 0)
@@ -22,9 +22,9 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="policies are Li
 
 
 def policies(octostore: Octostore, *prefix: str) -> tuple[list[int], list[int]]:
-    """Of the guardian, and of the command it has started."""
+    """The scheduling policy and niceness of the guardian, and of its command."""
     reading, writing = os.pipe()
-    command = (*PYTHON, "-c", f"{TELL}; sys = __import__('sys'); sys.stdout.flush(); {WAIT}")
+    command = (*PYTHON, "-c", f"{SHOW}; sys = __import__('sys'); sys.stdout.flush(); {WAIT}")
     with os.fdopen(reading), os.fdopen(writing, "w") as stdin:
         run = octostore.start("run", "job", "--", *command, program=(*prefix, *SCRIPT), stdin=reading)
         guardian = run.guardian
@@ -32,13 +32,13 @@ def policies(octostore: Octostore, *prefix: str) -> tuple[list[int], list[int]]:
         policy, nice, parent = json.loads(run.out)
         assert parent == guardian
         seen = [os.sched_getscheduler(guardian), os.getpriority(os.PRIO_PROCESS, guardian)]
-        stdin.write("go on\n")
+        stdin.write("continue\n")
     assert run.wait().code == 0
     return seen, [policy, nice]
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="has no right to it")
-def test_a_guardian_that_may_gets_its_turn_first_and_its_command_does_not(octostore: Octostore) -> None:
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_a_privileged_guardian_runs_with_priority_and_its_command_does_not(octostore: Octostore) -> None:
     (policy, _), command = policies(octostore)
     assert policy == os.SCHED_RR
     assert command == [os.SCHED_OTHER, OURS]
@@ -46,7 +46,7 @@ def test_a_guardian_that_may_gets_its_turn_first_and_its_command_does_not(octost
     assert policies(octostore, "chrt", "--batch", "0")[1] == [os.SCHED_BATCH, OURS]
 
 
-def test_one_that_may_not_works_as_well(octostore: Octostore) -> None:
+def test_an_unprivileged_guardian_works_without_priority(octostore: Octostore) -> None:
     prefix = UNPRIVILEGED if os.geteuid() == 0 else ()
     assert policies(octostore, *prefix) == ([os.SCHED_OTHER, OURS], [os.SCHED_OTHER, OURS])
 

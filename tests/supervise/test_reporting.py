@@ -1,4 +1,4 @@
-"""What a command knows of its claim, what it can say, and what it must not know."""
+"""What a command knows of its claim, what it can report, and what it must not know."""
 
 import json
 import socket
@@ -37,12 +37,12 @@ def test_a_command_knows_its_claim(octostore: Octostore, store: library.OctoStor
         assert environment["OCTOSTORE_FENCING_TOKEN"] == str(claim.seq)
         assert environment["OCTOSTORE_ATTEMPT"] == str(claim.data["attempt"])
         assert environment["OCTOSTORE_URL"] == octostore.env["OCTOSTORE_URL"]
-        # Nothing of it is left behind.
+        # Its temporary folder is removed.
         assert not Path(environment["OCTOSTORE_CHECKPOINT_FILE"]).parent.exists()
         assert environment["OCTOSTORE_CHECKPOINT_FILE"].endswith("json")
 
 
-def test_progress_arrives_where_others_see_it(octostore: Octostore, tmp_path: Path) -> None:
+def test_others_see_the_progress_of_a_command(octostore: Octostore, tmp_path: Path) -> None:
     script = f"octostore progress 'running tests' --percent 40 && touch said; {UNTIL_GO}"
     run = octostore.start("run", "job", "--", "bash", "-c", script)
     until((tmp_path / "said").exists)
@@ -52,7 +52,7 @@ def test_progress_arrives_where_others_see_it(octostore: Octostore, tmp_path: Pa
     assert run.wait().code == 0
 
 
-def test_a_checkpoint_is_there_for_the_next_attempt(octostore: Octostore, store: library.OctoStore) -> None:
+def test_the_next_attempt_gets_the_checkpoint(octostore: Octostore, store: library.OctoStore) -> None:
     script = """
         echo '{"step": 3, "name": "ü"}' | octostore checkpoint - || exit 1
         cat $OCTOSTORE_CHECKPOINT_FILE
@@ -71,13 +71,18 @@ def test_a_command_knows_who_had_the_job_before(octostore: Octostore, store: lib
     assert octostore.run(*first, OCTOSTORE_PREVIOUS="of a job around this one").code == 3
     assert (tmp_path / "previous-1").read_text() == ""
     assert octostore.run("run", "job", "--owner", "bob", "--", "bash", "-c", look).code == 3
-    told = json.loads((tmp_path / "previous-2").read_text())
+    previous = json.loads((tmp_path / "previous-2").read_text())
     (before,) = store.claim_job("job", "me").previous[1:]
-    assert (told["owner"], told["attempt"], told["how"], told["error"]) == ("ann", 1, "failed", "exit code 3\nno disk")
-    assert datetime.fromisoformat(told["ended_at"]) == before.ended_at
+    assert (previous["owner"], previous["attempt"], previous["how"], previous["error"]) == (
+        "ann",
+        1,
+        "failed",
+        "exit code 3\nno disk",
+    )
+    assert datetime.fromisoformat(previous["ended_at"]) == before.ended_at
 
 
-def test_what_others_wrote_is_harmless_in_an_environment(
+def test_text_from_others_is_harmless_in_the_environment(
     octostore: Octostore, store: library.OctoStore, tmp_path: Path
 ) -> None:
     store.enqueue("kind", queue="queue", job_id="job")
@@ -87,14 +92,14 @@ def test_what_others_wrote_is_harmless_in_an_environment(
     script = 'printf %s "$OCTOSTORE_PREVIOUS" > previous'
     assert octostore.run("work", "queue", "--until-done", "--", "bash", "-c", script, LC_ALL="C").code == 0
     text = (tmp_path / "previous").read_text(encoding="ascii")
-    told = json.loads(text)
-    assert (text.isprintable(), told["owner"], told["how"]) == (True, "ann $(touch pwned) 件", "released")
-    assert note.startswith(told["note"])
+    previous = json.loads(text)
+    assert (text.isprintable(), previous["owner"], previous["how"]) == (True, "ann $(touch pwned) 件", "released")
+    assert note.startswith(previous["note"])
     assert len(text) < 10_000
     assert not (tmp_path / "pwned").exists()
 
 
-def test_what_cannot_be_reported_changes_nothing(octostore: Octostore, store: library.OctoStore) -> None:
+def test_a_refused_report_changes_nothing(octostore: Octostore, store: library.OctoStore) -> None:
     script = """
         octostore checkpoint '{"step": 3}'; echo $?
         head -c 70000 /dev/zero | tr '\\0' 7 | sed 's/.*/"&"/' | octostore checkpoint -; echo $?
@@ -111,7 +116,7 @@ def test_what_cannot_be_reported_changes_nothing(octostore: Octostore, store: li
     assert store.claim_job("job", "me").checkpoint == {"step": 3}
 
 
-def test_outside_of_a_command_there_is_nothing_to_report_to(octostore: Octostore) -> None:
+def test_reports_outside_a_command_are_refused(octostore: Octostore) -> None:
     reports = [octostore.start("progress", "hello"), octostore.start("checkpoint", "1")]
     for report in reports:
         done = report.wait()
@@ -119,24 +124,24 @@ def test_outside_of_a_command_there_is_nothing_to_report_to(octostore: Octostore
         assert "octostore run" in done.err
 
 
-def test_a_reporter_that_gives_up_disturbs_nobody(octostore: Octostore, tmp_path: Path) -> None:
+def test_a_reporter_that_gives_up_does_no_harm(octostore: Octostore, tmp_path: Path) -> None:
     script = f"echo $OCTOSTORE_RUN_SOCKET > socket; {UNTIL_GO}; octostore progress fine"
     run = octostore.start("run", "job", "--", "bash", "-c", script)
     until(lambda: (tmp_path / "socket").exists() and (tmp_path / "socket").read_text().endswith("\n"))
     path = (tmp_path / "socket").read_text().strip()
     assert Path(path).parent.stat().st_mode & 0o077 == 0  # others cannot even try
-    for said in (b"", b"{", b"no JSON\n", b'{"note": "gone"}\n'):
+    for message in (b"", b"{", b"no JSON\n", b'{"note": "gone"}\n'):
         with socket.socket(socket.AF_UNIX) as reporter:
             reporter.connect(path)
-            reporter.sendall(said)
+            reporter.sendall(message)
     (tmp_path / "go").touch()
     assert run.wait() == (0, "", "")
 
 
-# What it must not know
+# What a command must not know
 
 
-def test_no_secret_is_seen_in_any_process(octostore: Octostore, path: Path, tmp_path: Path) -> None:
+def test_no_secret_is_visible_in_any_process(octostore: Octostore, path: Path, tmp_path: Path) -> None:
     command = ["bash", "-c", f"env > environment; touch ready; {UNTIL_GO}"]
     run = octostore.start(
         *("run", "job", "--", *command), program=SCRIPT, OCTOSTORE_TOKEN="octo_secret", OCTOSTORE_LEASE_ID=SECRET
@@ -150,7 +155,7 @@ def test_no_secret_is_seen_in_any_process(octostore: Octostore, path: Path, tmp_
     assert SECRET not in environment
 
 
-def test_no_secret_of_a_server_is_seen_in_any_process(served: Served, tmp_path: Path) -> None:
+def test_no_secret_of_a_server_is_visible_in_any_process(served: Served, tmp_path: Path) -> None:
     script = f"octostore progress 'from within' || exit 1; touch ready; {UNTIL_GO}"
     run = served.octostore.start("run", "job", "--", "bash", "-c", script, program=SCRIPT)
     until((tmp_path / "ready").exists)

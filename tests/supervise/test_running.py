@@ -1,4 +1,4 @@
-"""`octostore run`: one owner for the length of a command, and of everything that it has started."""
+"""`octostore run`: one owner until the command, and everything it started, has ended."""
 
 import os
 import select
@@ -30,7 +30,7 @@ def test_a_command_that_takes_longer_than_its_lease_keeps_the_job(
     assert types_of(store, "job") == ["claimed", "released"]
 
 
-def test_the_command_leads_a_process_group_of_its_own(octostore: Octostore) -> None:
+def test_the_command_leads_its_own_process_group(octostore: Octostore) -> None:
     look = "import os; print(os.getpid(), os.getpgrp(), os.getsid(0))"
     run = octostore.start("run", "job", "--", *PYTHON, "-c", look, program=SCRIPT)
     pid, group, session = map(int, run.wait().out.split())
@@ -39,7 +39,7 @@ def test_the_command_leads_a_process_group_of_its_own(octostore: Octostore) -> N
     assert session == os.getsid(0)
 
 
-def test_the_job_is_held_until_all_that_the_command_has_started_has_ended(
+def test_the_job_is_held_until_everything_the_command_started_has_ended(
     octostore: Octostore, store: library.OctoStore, tmp_path: Path
 ) -> None:
     ways = {"group": "bash", "session": "setsid bash", "daemon": "setsid --fork bash"}
@@ -56,7 +56,7 @@ def test_the_job_is_held_until_all_that_the_command_has_started_has_ended(
         until(lambda run=run: "still running; the job is held" in run.err)  # type: ignore[misc]
         assert run.out == "over\n"
     rest = {job_id: int((tmp_path / f"{job_id}.pid").read_text()) for job_id in ways}
-    # Beyond what was left of their leases when the commands ended.
+    # Longer than their leases had left when the commands ended.
     assert store.claim_job("daemon", "rival", wait=TTL_SECONDS).status == "held"
     assert all(is_alive(pid) for pid in rest.values())
     assert {store.get_job(job_id).status for job_id in ways} == {"claimed"}
@@ -69,7 +69,7 @@ def test_the_job_is_held_until_all_that_the_command_has_started_has_ended(
         assert failed.at.timestamp() * 1_000 >= int((tmp_path / f"{job_id}.last_act").read_text())
 
 
-def test_what_the_command_leaves_running_is_stopped_if_that_was_wanted(
+def test_stop_rest_stops_what_the_command_leaves_running(
     octostore: Octostore, store: library.OctoStore, tmp_path: Path
 ) -> None:
     survivor = Survivor(tmp_path / "rest", "daemon")

@@ -1,4 +1,4 @@
-"""Signals to `octostore run` are for the command, and its exit code is that of the command."""
+"""`octostore run` forwards its signals to the command, and exits with the command's exit code."""
 
 import random
 import signal
@@ -26,13 +26,13 @@ ENDING = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1]
 TRIES = 6
 
 
-def passes_signals_on(run: Running) -> bool:
-    """Which it does from the moment on when it claims."""
+def is_forwarding_signals(run: Running) -> bool:
+    """True from the moment it claims."""
     return signal.SIGTERM in signals_of(run.pid, "SigCgt")
 
 
 def command_of(run: Running) -> int:
-    """Once it has become what it is to be."""
+    """The pid of the command, after its exec."""
     guardian = run.guardian
     until(lambda: any(b"sleep" in name_of(pid) for pid in children_of(guardian)))
     return children_of(guardian)[0]
@@ -42,21 +42,21 @@ def name_of(pid: int) -> bytes:
     return Path(f"/proc/{pid}/comm").read_bytes()
 
 
-def test_signals_are_passed_on(octostore: Octostore, store: library.OctoStore, tmp_path: Path) -> None:
+def test_signals_are_forwarded(octostore: Octostore, store: library.OctoStore, tmp_path: Path) -> None:
     noted = tmp_path / "noted"
     run = octostore.start("run", "job", "--", *PYTHON, NOTING, str(noted), program=SCRIPT)
     expected = "ready\n"
     for number in FORWARDED:
-        until(lambda: noted.exists() and noted.read_text() == expected)  # noqa: B023  # it is called at once
+        until(lambda: noted.exists() and noted.read_text() == expected)  # noqa: B023  # called at once
         run.send(number)
         expected += f"{number.name}\n"
     assert run.wait().code == 7
     assert noted.read_text() == expected
-    # Whoever is told to stop has not failed.
+    # A command that was asked to stop has not failed.
     assert types_of(store) == ["claimed", "released"]
 
 
-def test_a_signal_reaches_all_of_the_group_and_what_has_left_it_is_stopped(
+def test_a_signal_reaches_the_whole_group_and_processes_that_left_it_are_stopped(
     octostore: Octostore, store: library.OctoStore, tmp_path: Path
 ) -> None:
     script = "sleep 600 & echo $! > member; setsid sleep 600 & echo $! > away; echo ready; wait"
@@ -70,7 +70,7 @@ def test_a_signal_reaches_all_of_the_group_and_what_has_left_it_is_stopped(
     assert types_of(store) == ["claimed", "released"]
 
 
-def test_the_exit_code_is_that_of_the_command(octostore: Octostore, store: library.OctoStore) -> None:
+def test_run_exits_with_the_commands_exit_code(octostore: Octostore, store: library.OctoStore) -> None:
     expected = {"exit 0": 0, "exit 1": 1, "exit 20": 20, "exit 255": 255, "kill -KILL $$": 137, "kill -SEGV $$": 139}
     runs = {
         script: octostore.start("run", f"job-{number}", "--", "bash", "-c", f"ulimit -c 0; {script}")
@@ -94,7 +94,7 @@ def test_a_command_that_does_not_exist_claims_nothing(
     assert list(store.events()) == []
 
 
-def test_a_program_that_the_system_refuses_is_a_failure(
+def test_a_program_that_the_system_refuses_to_start_is_a_failure(
     octostore: Octostore, store: library.OctoStore, tmp_path: Path
 ) -> None:
     program = tmp_path / "program"
@@ -104,7 +104,7 @@ def test_a_program_that_the_system_refuses_is_a_failure(
     assert store.get_job("job").error == "the command could not be started: No such file or directory"
 
 
-def test_what_was_ignored_before_is_ignored_by_the_command_and_nothing_else(octostore: Octostore) -> None:
+def test_the_command_ignores_only_the_signals_that_its_parent_ignored(octostore: Octostore) -> None:
     usual = octostore.start("run", "usual", "--", "sleep", FOREVER, program=SCRIPT)
     nohup = octostore.shell(f"trap '' HUP; exec octostore run nohup -- sleep {FOREVER}")
     assert signals_of(command_of(usual), "SigIgn") == signals_of(command_of(usual), "SigBlk") == set()
@@ -128,7 +128,7 @@ def check_leaves_nothing(octostore: Octostore, store: library.OctoStore, folder:
         run.send(number)
     assert [run.wait().code for run in runs] == [128 + number for number in ENDING]
     store.release_job("job", held.lease_id)
-    # Whoever comes next gets it at once, and is not behind anybody in line.
+    # The next caller gets it at once: no one is ahead of it in line.
     assert store.claim_job("job", "next").status == "claimed"
     assert types_of(store) == ["claimed", "released", "claimed"]
     assert not (folder / "ran").exists()
@@ -140,14 +140,12 @@ def test_a_signal_ends_the_wait_and_leaves_no_claim(
     check_leaves_nothing(octostore, store, tmp_path)
 
 
-def test_a_signal_ends_the_wait_at_a_server_and_leaves_no_claim(served: Served, tmp_path: Path) -> None:
+def test_a_signal_ends_the_wait_on_a_server_and_leaves_no_claim(served: Served, tmp_path: Path) -> None:
     with library.connect(served.server.url, token=served.server.token) as store:
         check_leaves_nothing(served.octostore, store, tmp_path)
 
 
-def test_a_signal_is_heard_whatever_claiming_is_doing(
-    octostore: Octostore, store: library.OctoStore, tmp_path: Path
-) -> None:
+def test_a_signal_works_even_if_the_claim_hangs(octostore: Octostore, store: library.OctoStore, tmp_path: Path) -> None:
     run = octostore.start("run", "job", "--", "touch", "ran", program=DEAF)
     until((tmp_path / "asking").exists)
     run.send(signal.SIGTERM)
@@ -157,11 +155,11 @@ def test_a_signal_is_heard_whatever_claiming_is_doing(
 
 
 def check_leaves_nothing_at_any_moment(octostore: Octostore, path: Path) -> None:
-    """In the middle of a claim, too: which may have been granted, with nobody there to hear of it."""
+    """Even in the middle of a claim, which may succeed after the caller is gone."""
     dice = random.Random(4)
     runs = [octostore.start("run", f"job-{number}", "--", "sleep", FOREVER) for number in range(TRIES)]
     for run in runs:
-        until(lambda run=run: passes_signals_on(run))  # type: ignore[misc]
+        until(lambda run=run: is_forwarding_signals(run))  # type: ignore[misc]
         time.sleep(dice.uniform(0, 0.03))
         run.send(signal.SIGTERM)
     assert [run.wait().code for run in runs] == [143] * TRIES
@@ -173,5 +171,5 @@ def test_a_signal_at_any_moment_leaves_no_claim(octostore: Octostore, path: Path
     check_leaves_nothing_at_any_moment(octostore, path)
 
 
-def test_a_signal_at_any_moment_leaves_no_claim_at_a_server(served: Served) -> None:
+def test_a_signal_at_any_moment_leaves_no_claim_on_a_server(served: Served) -> None:
     check_leaves_nothing_at_any_moment(served.octostore, served.path)

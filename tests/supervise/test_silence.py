@@ -1,4 +1,4 @@
-"""Commands that live and report nothing."""
+"""Commands that run without reporting progress."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ def types_of(store: library.OctoStore, job_id: str) -> list[str]:
     return [event.type for event in store.events(job_id=job_id)]
 
 
-def test_silence_stops_the_command_and_that_is_a_failure(octostore: Octostore, store: library.OctoStore) -> None:
+def test_a_command_stopped_for_its_silence_has_failed(octostore: Octostore, store: library.OctoStore) -> None:
     store.enqueue("review", job_id="task", queue="reviews", max_attempts=1)
     options = ["--max-silence", "1", "--on-silence", "stop"]
     run = octostore.start("run", "job", *options, "--", "sleep", FOREVER)
@@ -31,7 +31,7 @@ def test_silence_stops_the_command_and_that_is_a_failure(octostore: Octostore, s
 
 
 @pytest.mark.parametrize("report", ["progress half", "checkpoint 7"])
-def test_silence_is_only_reported_unless_it_is_to_stop_and_once_for_each_stall(
+def test_by_default_silence_is_only_reported_once_for_each_stall(
     octostore: Octostore, store: library.OctoStore, tmp_path: Path, report: str
 ) -> None:
     wait = "until test -e {}; do sleep 0.02; done"
@@ -47,7 +47,7 @@ def test_silence_is_only_reported_unless_it_is_to_stop_and_once_for_each_stall(
     assert types_of(store, "job") == ["claimed", "stuck", "stuck", "released"]
 
 
-def test_nothing_can_be_stopped_for_a_silence_without_a_limit(octostore: Octostore) -> None:
+def test_on_silence_needs_a_limit(octostore: Octostore) -> None:
     done = octostore.run("run", "job", "--on-silence", "stop", "--", "true")
     assert done.code == 64
     assert "needs --max-silence" in done.err

@@ -9,14 +9,12 @@ from tests.support.processes import until
 from tests.support.running import FOREVER, Octostore, types_of
 from tests.support.survivors import Survivor
 
-OBEDIENT = "trap 'echo told > $OCTOSTORE_JOB; exit 0' TERM; echo > $OCTOSTORE_JOB-ready; while :; do sleep 0.02; done"
-"""As many programs do: it stops in order, and says that all is well."""
+OBEDIENT = "trap 'echo asked > $OCTOSTORE_JOB; exit 0' TERM; echo > $OCTOSTORE_JOB-ready; while :; do sleep 0.02; done"
+"""Like many programs, it stops cleanly and exits with 0."""
 ASKED = ["claimed", "stop_requested", "stop_delivered", "released"]
 
 
-def test_a_command_is_stopped_when_somebody_asks_for_it(
-    octostore: Octostore, store: library.OctoStore, tmp_path: Path
-) -> None:
+def test_a_command_is_stopped_on_request(octostore: Octostore, store: library.OctoStore, tmp_path: Path) -> None:
     stubborn = Survivor(tmp_path / "survivor", "ignoring")
     options = ["--ttl", "6", "--json"]
     runs = {
@@ -30,9 +28,9 @@ def test_a_command_is_stopped_when_somebody_asks_for_it(
     store.request_stop("stubborn")
     assert store.cancel("drained", reason="not needed", drain=True).status == "claimed"
     done = {job: run.wait() for job, run in runs.items()}
-    # It says that it has succeeded, but it was stopped: neither its exit code nor its job may say otherwise.
+    # Its own exit code says success, but it was stopped: `run` and the job must say so.
     assert {job: one.code for job, one in done.items()} == {"obedient": 124, "drained": 124, "stubborn": 137}
-    assert (tmp_path / "obedient").read_text() == "told\n"
+    assert (tmp_path / "obedient").read_text() == "asked\n"
     assert not stubborn.is_alive()
     assert "stopping obedient: asked to stop (going down)" in done["obedient"].err
     ran = json.loads(done["obedient"].out)
@@ -48,10 +46,10 @@ def test_a_command_is_stopped_when_somebody_asks_for_it(
     assert (store.get_job("drained").status, store.get_job("drained").error) == ("dead", "not needed")
 
 
-def test_a_worker_whose_command_is_stopped_goes_on_with_the_next_job(
+def test_a_worker_whose_command_is_stopped_continues_with_the_next_job(
     octostore: Octostore, store: library.OctoStore, tmp_path: Path
 ) -> None:
-    """And does not begin with the same one again, which somebody has just stopped."""
+    """And does not start the job again that was just stopped."""
     command = by_job(tmp_path, stopped=OBEDIENT, drained=OBEDIENT, cancelled=OBEDIENT, last="echo done")
     enqueue(store, "stopped", "drained", "cancelled", "last", max_attempts=1)
     work = octostore.start("work", "queue", "--until-empty", "--ttl", "6", "--", *command)
@@ -82,7 +80,7 @@ def test_a_worker_whose_command_is_stopped_goes_on_with_the_next_job(
     assert (stopped.available_at - ended).total_seconds() == 60
 
 
-def test_a_command_of_a_cancelled_job_is_killed(octostore: Octostore, store: library.OctoStore) -> None:
+def test_the_command_of_a_cancelled_job_is_killed(octostore: Octostore, store: library.OctoStore) -> None:
     run = octostore.start("run", "job", "--ttl", "6", "--", "sleep", FOREVER)
     until(lambda: store.get_job("job").status == "claimed")
     store.cancel("job", reason="wrong machine")
@@ -94,7 +92,7 @@ def test_a_command_of_a_cancelled_job_is_killed(octostore: Octostore, store: lib
 
 
 def test_the_first_reason_for_stopping_a_command_counts(octostore: Octostore, store: library.OctoStore) -> None:
-    """Whether it has failed must not depend on what else happens while it is being stopped."""
+    """The outcome must not depend on what else happens while the command is being stopped."""
     stubborn = ["--stop-grace", "3", "--", "bash", "-c", "trap '' TERM; while :; do sleep 0.02; done"]
     runs = {
         job: octostore.start("run", job, "--max-silence", "1", "--max-run", seconds, *stubborn)

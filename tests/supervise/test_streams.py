@@ -1,4 +1,4 @@
-"""Stdin, stdout and stderr are the command's; of stderr, the end is kept for the job's story."""
+"""Stdin, stdout and stderr belong to the command; the end of stderr is saved with the job."""
 
 import os
 import random
@@ -28,7 +28,7 @@ def test_every_byte_arrives_as_it_was_written(octostore: Octostore) -> None:
         assert (done.returncode, done.stdout == sent, done.stderr == sent) == (0, True, True)
 
 
-def test_lines_of_both_streams_keep_their_order_where_they_lead_to_one_place(
+def test_lines_of_both_streams_keep_their_order_if_they_share_a_target(
     octostore: Octostore, store: library.OctoStore, tmp_path: Path
 ) -> None:
     count = f"import os\nfor n in range({NUMBERS}): os.write(1 + n % 2, b'%d\\n' % n)\nos._exit(3)"
@@ -50,7 +50,7 @@ def test_lines_of_both_streams_keep_their_order_where_they_lead_to_one_place(
     assert str(NUMBERS - 1) in (store.get_job("kept").error or "")
 
 
-def test_the_streams_are_the_very_same_and_nobody_else_reads_them(octostore: Octostore, tmp_path: Path) -> None:
+def test_the_command_gets_the_very_same_streams_and_is_their_only_reader(octostore: Octostore, tmp_path: Path) -> None:
     identities = "import os; print(*(os.fstat(n).st_ino for n in range(3)))"
     (tmp_path / "in").write_text("first\nsecond\n")
     with (tmp_path / "in").open() as source, (tmp_path / "out").open("w") as out, (tmp_path / "err").open("w") as err:
@@ -76,8 +76,8 @@ def test_a_reader_that_has_enough_ends_the_command(octostore: Octostore) -> None
     assert [run.wait().out for run in runs] == ["y\n141\n", "y\n141\n"]
 
 
-def test_a_closed_stream_is_nothing_else(octostore: Octostore, store: library.OctoStore) -> None:
-    # What would be opened next in its place: the line to the guardian, or the store itself.
+def test_a_closed_stream_is_not_replaced_by_another_file(octostore: Octostore, store: library.OctoStore) -> None:
+    # The next file opened would get its number: the socket to the guardian, or the store itself.
     scripts = {
         "stdin": "octostore run stdin -- bash -c 'cat; echo $? >&2' <&-",
         "stdout": "octostore run stdout -- bash -c 'echo lost; echo 0 >&2' >&-",
@@ -94,7 +94,7 @@ def test_a_closed_stream_is_nothing_else(octostore: Octostore, store: library.Oc
     assert {store.get_job(name).last_outcome for name in scripts} == {"released", "done"}
 
 
-# The environment, which comes along with them
+# The environment
 
 
 def test_the_environment_arrives_whatever_is_in_it(octostore: Octostore) -> None:

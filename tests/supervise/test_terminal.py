@@ -1,4 +1,4 @@
-"""At a terminal, a command under `octostore run` is like one without: it has the terminal, and its keys."""
+"""At a terminal, a command under `octostore run` behaves as it would without: it has the terminal and its keys."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +18,7 @@ TALK = (
     "print('heard', input(), flush=True); "
     "print('heard', input(), flush=True)"
 )
-COUNT = "import os, time\nopen('pid', 'w').write(f'{os.getpid()} ')\nwhile not os.path.exists('told'): time.sleep(0.01)"
+COUNT = "import os, time\nopen('pid', 'w').write(f'{os.getpid()} ')\nwhile not os.path.exists('go'): time.sleep(0.01)"
 
 Sit = Callable[..., AtTerminal]
 
@@ -29,7 +29,7 @@ def sit(octostore: Octostore, tmp_path: Path) -> Sit:
 
 
 def pid_in(folder: Path) -> int:
-    """Of `COUNT`, once it is there."""
+    """The pid of `COUNT`, after it has started."""
     until(lambda: (folder / "pid").exists() and (folder / "pid").read_text().endswith(" "))
     return int((folder / "pid").read_text())
 
@@ -49,8 +49,8 @@ def test_the_command_has_the_terminal(sit: Sit, store: library.OctoStore) -> Non
     assert last_outcome(store) == "released"
 
 
-def test_what_follows_has_the_terminal_again(sit: Sit) -> None:
-    # No interactive shell, which would take it by itself.
+def test_the_next_command_has_the_terminal_again(sit: Sit) -> None:
+    # Not an interactive shell, which would take the terminal back by itself.
     script = "octostore run job -- bash -c 'read x; echo first $x'; read y; echo second $y"
     with sit("bash", "-c", script) as terminal:
         terminal.press("one\n")
@@ -83,7 +83,7 @@ def test_control_c_while_waiting_claims_nothing(sit: Sit, store: library.OctoSto
 
 
 @pytest.mark.parametrize("by", ["itself", "a script"])
-def test_control_z_stops_both_and_fg_goes_on(sit: Sit, store: library.OctoStore, tmp_path: Path, by: str) -> None:
+def test_control_z_stops_both_and_fg_continues(sit: Sit, store: library.OctoStore, tmp_path: Path, by: str) -> None:
     (tmp_path / "count.py").write_text(COUNT)
     run = f"octostore run job -- {' '.join(PYTHON)} count.py"
     (tmp_path / "script").write_text(f"{run}\necho script $?\n")
@@ -101,17 +101,17 @@ def test_control_z_stops_both_and_fg_goes_on(sit: Sit, store: library.OctoStore,
         terminal.enter("fg")
         until(lambda: terminal.foreground() == command)
         until(lambda: "T" not in {state_of(holder), state_of(command)})
-        (tmp_path / "told").touch()
+        (tmp_path / "go").touch()
         terminal.enter("echo code $?")
         terminal.see("code 0\n")
     assert last_outcome(store) == "released"
 
 
-def test_control_z_does_nothing_where_nobody_could_go_on_with_it(sit: Sit, tmp_path: Path) -> None:
+def test_control_z_does_nothing_without_a_shell_to_continue_it(sit: Sit, tmp_path: Path) -> None:
     with sit(*PROGRAM, "run", "job", "--", *PYTHON, "-c", f"{COUNT}\nprint('heard', input())") as terminal:
         command = pid_in(tmp_path)
         terminal.press(CTRL_Z)
-        (tmp_path / "told").touch()
+        (tmp_path / "go").touch()
         terminal.press("hello\n")
         terminal.see("heard hello\n")
         assert terminal.wait() == 0
@@ -141,7 +141,7 @@ def test_a_command_in_a_pipeline_reads_the_terminal(sit: Sit, store: library.Oct
 
 def test_a_command_in_the_background_waits_for_its_turn_at_the_terminal(sit: Sit, store: library.OctoStore) -> None:
     with sit(*SHELL) as terminal:
-        terminal.enter("set -b")  # to be told at once what becomes of jobs
+        terminal.enter("set -b")  # reports changes of jobs at once
         terminal.enter(f"octostore run job -- {' '.join(PYTHON)} -c 'print(*map(str.upper, [input()]))' &")
         terminal.see("the lease lasts another")
         terminal.see("Stopped")

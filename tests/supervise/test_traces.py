@@ -1,4 +1,4 @@
-"""Traces of commands: where `run` and `work` say that their command belongs, with tracing and without."""
+"""Traces of commands: the parent span that `run` and `work` pass to their command, with and without tracing."""
 
 import json
 from pathlib import Path
@@ -17,11 +17,11 @@ from pathlib import Path
 from opentelemetry import trace
 from tests.support.spans import provider_for
 
-def tell(span):
+def write(span):
     with Path({path!r}).open("a") as file:
         file.write(json.dumps(span) + "\\n")
 
-trace.set_tracer_provider(provider_for(tell))
+trace.set_tracer_provider(provider_for(write))
 """
 
 
@@ -29,7 +29,7 @@ Variables = dict[str, Any]
 
 
 class Traced:
-    """What a launcher does that sets up the SDK: each Python begins with it."""
+    """Like a launcher that sets up the SDK: every Python process starts with it."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "spans"
@@ -49,7 +49,7 @@ def seen(folder: Path) -> list[str]:
     return (folder / "seen").read_text().split()
 
 
-def test_the_command_of_run_belongs_below_its_work(
+def test_the_command_of_run_is_a_child_of_its_process_span(
     octostore: Octostore, store: library.OctoStore, tmp_path: Path
 ) -> None:
     traced = Traced(tmp_path)
@@ -70,7 +70,7 @@ def test_the_command_of_run_belongs_below_its_work(
     assert_contains_none_of(["metadata-secret", "lease-secret"], spans)
 
 
-def test_the_commands_of_work_belong_below_theirs(
+def test_the_commands_of_work_are_children_of_their_process_spans(
     octostore: Octostore, store: library.OctoStore, tmp_path: Path
 ) -> None:
     traced = Traced(tmp_path)
@@ -86,7 +86,7 @@ def test_the_commands_of_work_belong_below_theirs(
     assert_contains_none_of(["payload-secret", "error-secret"], spans)
 
 
-def test_without_tracing_it_is_where_the_job_was_enqueued(
+def test_without_tracing_the_command_gets_the_context_of_the_enqueue(
     octostore: Octostore, store: library.OctoStore, tmp_path: Path
 ) -> None:
     env: Variables = {"TRACEPARENT": INHERITED, "TRACESTATE": "inherited=1"}
@@ -98,7 +98,7 @@ def test_without_tracing_it_is_where_the_job_was_enqueued(
     assert seen(tmp_path) == [INHERITED, "inherited=1"]
 
 
-def test_a_job_is_enqueued_where_its_shell_is(octostore: Octostore, store: library.OctoStore) -> None:
-    for number, (said, stored) in enumerate({ENQUEUED: ENQUEUED, "malformed": None, "": None}.items()):
-        assert octostore.run("enqueue", "build", "--job-id", f"job-{number}", TRACEPARENT=said).code == 0
+def test_enqueue_uses_the_trace_context_of_its_shell(octostore: Octostore, store: library.OctoStore) -> None:
+    for number, (given, stored) in enumerate({ENQUEUED: ENQUEUED, "malformed": None, "": None}.items()):
+        assert octostore.run("enqueue", "build", "--job-id", f"job-{number}", TRACEPARENT=given).code == 0
         assert store.get_job(f"job-{number}").traceparent == stored

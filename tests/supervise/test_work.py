@@ -22,7 +22,7 @@ def enqueue(store: library.OctoStore, *job_ids: str, max_attempts: int = 5) -> N
 
 
 def by_job(tmp_path: Path, **scripts: str) -> tuple[str, ...]:
-    """A command that does something else for each job."""
+    """A command that runs a different script for each job."""
     cases = "\n".join(f"{job}) {script};;" for job, script in scripts.items())
     script = tmp_path / "by-job"
     script.write_text(f"case $OCTOSTORE_JOB in\n{cases}\nesac\n")
@@ -33,10 +33,10 @@ def statuses(store: library.OctoStore, *job_ids: str) -> list[str]:
     return [store.get_job(job_id).status for job_id in job_ids]
 
 
-# What becomes of a job
+# Outcomes of a job
 
 
-def test_the_payload_comes_on_stdin_and_the_result_from_stdout(
+def test_the_payload_is_on_stdin_and_the_result_comes_from_stdout(
     octostore: Octostore, store: library.OctoStore, tmp_path: Path
 ) -> None:
     x = "head -c 50000 /dev/zero | tr '\\0' x"
@@ -55,7 +55,7 @@ def test_the_payload_comes_on_stdin_and_the_result_from_stdout(
         ),
         "long": (f"""printf '"'; head -c {RESULT_BYTES - 1} /dev/zero | tr '\\0' x; echo '"'""", None),
         "very_long": (f"for x in 1 2 3; do {x}; done", None),
-        # Of which the end alone would be a number.
+        # Its end alone would be a number.
         "cut_off": ("echo nothing; head -c 100000 /dev/zero | tr '\\0' ' '; echo 7", None),
     }
     command = by_job(tmp_path, **{job_id: script for job_id, (script, _) in expected.items()})
@@ -64,8 +64,8 @@ def test_the_payload_comes_on_stdin_and_the_result_from_stdout(
     done = octostore.run("work", "queue", "--until-empty", "--json", "--concurrency", "3", "--", "bash", "-c", script)
     assert done.code == 0
     assert json.loads(done.out) == {"queue": "queue", "handled": len(expected)}
-    told = [line for line in done.err.splitlines() if "too large for a result" in line]
-    assert sorted(line.split()[1] for line in told) == ["cut_off:", "long:", "very_long:"]
+    warnings = [line for line in done.err.splitlines() if "too large for a result" in line]
+    assert sorted(line.split()[1] for line in warnings) == ["cut_off:", "long:", "very_long:"]
     assert "its output of 150,000 bytes" in done.err
     for job_id, (_, result) in expected.items():
         job = store.get_job(job_id)
@@ -82,7 +82,7 @@ def test_the_payload_comes_on_stdin_and_the_result_from_stdout(
         } <= set(environment)
 
 
-def test_a_job_that_fails_is_tried_again_until_it_is_dead_and_one_that_is_put_off_is_not_counted(
+def test_a_failing_job_is_retried_until_it_is_dead_and_deferring_is_not_counted(
     octostore: Octostore, store: library.OctoStore, tmp_path: Path
 ) -> None:
     command = by_job(
@@ -117,15 +117,15 @@ def test_a_job_that_fails_is_tried_again_until_it_is_dead_and_one_that_is_put_of
 
 
 def test_a_worker_says_that_its_queue_has_never_had_a_job(octostore: Octostore, store: library.OctoStore) -> None:
-    said = "octostore: queue mistyped has never had a job"
+    message = "octostore: queue mistyped has never had a job"
     assert octostore.run("work", "mistyped", "--until-empty", "--json", "--", "true") == (
         10,
         '{"queue":"mistyped","handled":0}\n',
-        f"{said}\n",
+        f"{message}\n",
     )
     assert octostore.run("work", "mistyped", "--until-empty", "--quiet", "--", "true") == (10, "", "")
     work = octostore.start("work", "mistyped", "--", "true")
-    until(lambda: work.err == f"{said}; waiting for the first\n")
+    until(lambda: work.err == f"{message}; waiting for the first\n")
     store.enqueue("kind", queue="mistyped", job_id="first")
     until(lambda: store.get_job("first").status == "done")
     work.send(signal.SIGTERM)
@@ -160,16 +160,16 @@ def test_a_worker_says_that_its_queue_is_paused_and_continues_when_it_is_resumed
 ) -> None:
     store.enqueue("kind", queue="queue", job_id="job")
     store.set_queue("queue", paused=True, reason="deploying")
-    said = "octostore: queue queue is paused by local (deploying); octostore queue set queue --resume\n"
-    assert octostore.run("work", "queue", "--until-empty", "--", "true") == (10, "", said)
+    message = "octostore: queue queue is paused by local (deploying); octostore queue set queue --resume\n"
+    assert octostore.run("work", "queue", "--until-empty", "--", "true") == (10, "", message)
     work = octostore.start("work", "queue", "--until-done", "--", "true")
-    until(lambda: work.err == said)
+    until(lambda: work.err == message)
     store.set_queue("queue", paused=False)
     assert work.wait().code == 0
     assert store.get_job("job").status == "done"
 
 
-def test_a_file_that_is_not_there_yet_has_no_queue_that_was_used(octostore: Octostore, tmp_path: Path) -> None:
+def test_in_a_store_that_does_not_exist_yet_the_queue_has_never_had_a_job(octostore: Octostore, tmp_path: Path) -> None:
     done = octostore.run("work", "queue", "--until-empty", "--", "true", OCTOSTORE_URL=f"sqlite:///{tmp_path}/new.db")
     assert (done.code, done.err) == (10, "octostore: queue queue has never had a job\n")
 
@@ -183,7 +183,7 @@ def test_the_exit_code_says_that_the_queue_was_empty(octostore: Octostore, store
     assert [event.type for event in store.events(job_id="job")] == ["enqueued", "claimed", "deferred"]
 
 
-def test_a_worker_ends_after_so_many_jobs_or_when_every_job_is_settled(
+def test_a_worker_ends_after_max_jobs_or_when_every_job_is_settled(
     octostore: Octostore, store: library.OctoStore
 ) -> None:
     enqueue(store, "one", "two", "three")
@@ -197,20 +197,18 @@ def test_a_worker_ends_after_so_many_jobs_or_when_every_job_is_settled(
     assert (both.code, "not allowed with argument" in both.err) == (64, True)
 
 
-# How many at once
+# Concurrency
 
 
-def test_as_many_run_at_once_as_were_asked_for_and_never_more(
-    octostore: Octostore, store: library.OctoStore, tmp_path: Path
-) -> None:
+def test_concurrency_is_used_and_never_exceeded(octostore: Octostore, store: library.OctoStore, tmp_path: Path) -> None:
     jobs = [f"job-{number}" for number in range(7)]
     enqueue(store, *jobs)
-    # Written before the first moment and after the last one that anybody could mind.
+    # The lines enclose the whole time in which the command does anything.
     script = f"echo 1 >> log; {UNTIL_GO}; sleep 0.05; echo -1 >> log"
     work = octostore.start("work", "queue", "--until-empty", "--concurrency", "3", "--", "bash", "-c", script)
     log = tmp_path / "log"
     until(lambda: log.exists() and log.read_text().count("\n") == 3)
-    time.sleep(0.3)  # in which a fourth could start
+    time.sleep(0.3)  # time for a fourth to start
     assert log.read_text() == "1\n" * 3
     assert sorted(statuses(store, *jobs)) == ["claimed"] * 3 + ["queued"] * 4
     (tmp_path / "go").touch()
@@ -221,7 +219,7 @@ def test_as_many_run_at_once_as_were_asked_for_and_never_more(
     assert max(accumulate(steps)) == 3
 
 
-# How it ends
+# How a worker ends
 
 
 def test_the_first_signal_lets_commands_finish_and_starts_no_new_ones(
@@ -233,8 +231,8 @@ def test_the_first_signal_lets_commands_finish_and_starts_no_new_ones(
     until((tmp_path / "started-running").exists)
     work.send(signal.SIGTERM)
     until(lambda: "SIGTERM: no new jobs" in work.err)
-    enqueue(store, "late")  # for the other one, who may still wait for a job
-    time.sleep(1.2)  # for as long as it may do that
+    enqueue(store, "late")  # for the other slot, which may still wait for a job
+    time.sleep(1.2)  # as long as it may wait
     assert not (tmp_path / "started-late").exists()
     assert statuses(store, "running") == ["claimed"]
     (tmp_path / "go").touch()
@@ -245,7 +243,7 @@ def test_the_first_signal_lets_commands_finish_and_starts_no_new_ones(
     assert store.claim_next("queue").job_id == "late"
 
 
-def test_the_second_signal_stops_commands_and_their_jobs_go_back(
+def test_the_second_signal_stops_commands_and_releases_their_jobs(
     octostore: Octostore, store: library.OctoStore, tmp_path: Path
 ) -> None:
     survivors = {job_id: Survivor(tmp_path / job_id, how) for job_id, how in (("one", "noting"), ("two", "daemon"))}
@@ -279,9 +277,7 @@ def test_a_waiting_worker_ends_on_a_signal(octostore: Octostore, store: library.
 # When something goes wrong
 
 
-def test_a_worker_that_is_killed_takes_its_commands_along(
-    octostore: Octostore, store: library.OctoStore, tmp_path: Path
-) -> None:
+def test_killing_a_worker_kills_its_commands(octostore: Octostore, store: library.OctoStore, tmp_path: Path) -> None:
     survivors = {how: Survivor(tmp_path / how, how) for how in ("forking", "daemon")}
     command = by_job(tmp_path, **{how: f"exec {' '.join(one.command)}" for how, one in survivors.items()})
     enqueue(store, *survivors)
@@ -291,7 +287,7 @@ def test_a_worker_that_is_killed_takes_its_commands_along(
     work.process.kill()
     for survivor in survivors.values():
         survivor.died()
-    assert statuses(store, *survivors) == ["claimed"] * len(survivors), "long before their leases end"
+    assert statuses(store, *survivors) == ["claimed"] * len(survivors), "long before their leases expire"
 
 
 def test_a_lease_that_is_lost_ends_its_command_and_no_other(

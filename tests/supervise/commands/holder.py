@@ -1,4 +1,4 @@
-"""A program that holds jobs, each in a thread: it makes sure before each write. `holder.py FOLDER TTL JOB …`."""
+"""Holds jobs, each in a thread, and checks its claim before each write. `holder.py FOLDER TTL JOB …`."""
 
 import os
 import sys

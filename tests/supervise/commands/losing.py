@@ -1,4 +1,4 @@
-"""Leases that are lost at an awkward moment. `losing.py PATH`; prints the exit code of the command each time."""
+"""Loses leases at awkward moments. `losing.py PATH`; prints each command's exit code."""
 
 import os
 import signal
@@ -30,8 +30,8 @@ def lost_before_its_start(guardian: Guardian, store: octostore.OctoStore) -> End
         return command.wait()
 
 
-def told_while_the_next_one_runs(guardian: Guardian, store: octostore.OctoStore) -> Ending:
-    """The thread that tells of the loss gets its turn late."""
+def lost_while_the_next_one_runs(guardian: Guardian, store: octostore.OctoStore) -> Ending:
+    """The thread that reports the loss runs late."""
     with store.hold("first") as claim:
         first = command_of(guardian, claim)
         first.start(os.environ, STREAMS)
@@ -48,7 +48,7 @@ def told_while_the_next_one_runs(guardian: Guardian, store: octostore.OctoStore)
 def main(path: str) -> None:
     guardian = Guardian(["sleep", "600"], stop_signal=signal.SIGTERM, dispositions=Dispositions())
     with octostore.connect(f"sqlite:///{path}") as store:
-        for scene in (lost_before_its_start, told_while_the_next_one_runs):
+        for scene in (lost_before_its_start, lost_while_the_next_one_runs):
             print(scene(guardian, store).code)  # noqa: T201
     guardian.close()
 

@@ -1,4 +1,4 @@
-"""Writes down each signal that comes, and ends with 7 after TERM; `noting.py FILE`."""
+"""Records each signal it gets, and exits with 7 after TERM. `noting.py FILE`."""
 
 import os
 import signal

@@ -1,6 +1,6 @@
-"""A command that is hard to get rid of: each of its processes writes down the time for as long as it lives.
+"""A command that is hard to get rid of: each of its processes records the time as long as it lives.
 
-`survivor.py FOLDER HOW`; `tests/support/survivors.py` knows the ways. Files are called after what a process is.
+`survivor.py FOLDER HOW`; `tests/support/survivors.py` lists the ways. Files are named after the role of the process.
 """
 
 import os
@@ -23,7 +23,7 @@ def beat(name: str) -> NoReturn:
 
 
 def note_signals() -> None:
-    """Every one, and go on."""
+    """Record every signal, and continue."""
 
     def note(number: int, _frame: FrameType | None) -> None:
         with (FOLDER / "signals").open("a") as file:
@@ -46,7 +46,7 @@ def child(name: str, *, in_session: bool = False) -> None:
 
 
 def become_daemon() -> None:
-    """As the books say: fork, a session of its own, fork, no streams."""
+    """By the book: fork, a new session, fork, no streams."""
     if os.fork() == 0:
         os.setsid()
         if os.fork() > 0:

@@ -1,4 +1,4 @@
-"""Writes the time, again and again, to a file of its claim's; it does not stop by itself. `writer.py FOLDER`."""
+"""Writes the time to its claim's file until it is killed. `writer.py FOLDER`."""
 
 import os
 import signal
