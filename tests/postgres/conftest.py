@@ -10,7 +10,7 @@ from tests.support.postgres import made, new_schema, postgres_url
 
 @pytest.fixture
 def url() -> str:
-    """Of a store in which nothing has happened yet."""
+    """The URL of an empty store."""
     return made(new_schema())
 
 
@@ -27,6 +27,6 @@ def store(url: str) -> Iterator[octostore.OctoStore]:
 
 @pytest.fixture
 def admin() -> Iterator[psycopg.Connection]:
-    """Somebody who may do everything with the database."""
+    """A superuser's connection."""
     with psycopg.connect(postgres_url(), autocommit=True) as connection:
         yield connection

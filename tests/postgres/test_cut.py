@@ -1,4 +1,4 @@
-"""The connection breaks, at any point of a batch: every caller gets one answer, and it is what the log says."""
+"""The connection breaks at any point of a batch: every caller gets one reply, and it agrees with the log."""
 
 import random
 import threading
@@ -30,7 +30,7 @@ from tests.support.postgres_soundness import assert_sound
 from tests.support.processes import until
 
 BEGINNING, LOADING, COMMIT = b"FOR UPDATE", b"max_claimed IS NOT NULL", b"\nCOMMIT\n"
-"""What tells the round trips of a batch apart."""
+"""Texts that identify the round trips of a batch."""
 CUTS = [cut, cut_in_the_middle, cut_at_once, lose_the_reply]
 JOBS = 30
 THREADS = 6
@@ -49,13 +49,13 @@ def store(proxy: PgProxy) -> Iterator[octostore.OctoStore]:
 
 
 def log_of(url: str, job_id: str) -> list[tuple[str, int]]:
-    """The job's events, in a log in which everything is right."""
+    """The job's events, after checking the whole log."""
     return [(entry.type, entry.seq) for entry in assert_sound(url) if entry.job_id == job_id]
 
 
 @pytest.mark.parametrize("where", [BEGINNING, LOADING, COMMIT], ids=["beginning", "loading", "commit"])
 @pytest.mark.parametrize("how", CUTS)
-def test_a_claim_is_made_once_and_answered_truly(
+def test_a_claim_is_made_once_and_its_reply_is_true(
     url: str, store: octostore.OctoStore, proxy: PgProxy, where: bytes, how: Act
 ) -> None:
     store.enqueue("letter", {"to": "bob"}, job_id="job")
@@ -64,12 +64,12 @@ def test_a_claim_is_made_once_and_answered_truly(
     assert proxy.is_idle
     assert (reply.status, reply.job_id, reply.payload) == ("claimed", "job", {"to": "bob"})
     assert log_of(url, "job")[1:] == [("claimed", reply.fencing_token)]
-    # It is this caller's: the lease that it was told is the one that counts.
+    # The caller got the lease that is stored.
     assert store.heartbeat_job("job", reply.lease_id or "").expires_at is not None
 
 
 @pytest.mark.parametrize("how", CUTS)
-def test_what_ends_a_claim_is_done_once(
+def test_a_claim_is_ended_once(
     url: str, store: octostore.OctoStore, proxy: PgProxy, how: Act, caplog: pytest.LogCaptureFixture
 ) -> None:
     lease_id = store.claim_job("job", "ann").lease_id or ""
@@ -84,11 +84,11 @@ def test_what_ends_a_claim_is_done_once(
     assert proxy.is_idle
     assert [kind for kind, _ in log_of(url, "job")] == ["claimed", "done"]
     assert store.claim_job("job").result == {"sent": True}
-    assert caplog.records == [], "nobody has to hear of it"
+    assert caplog.records == [], "nothing to log"
 
 
 @pytest.mark.parametrize("how", CUTS)
-def test_reading_goes_on(store: octostore.OctoStore, proxy: PgProxy, how: Act) -> None:
+def test_reads_still_work(store: octostore.OctoStore, proxy: PgProxy, how: Act) -> None:
     store.claim_job("job", "ann")
     proxy.when(b"READ ONLY", how)
     assert store.get_job("job").owner == "ann"
@@ -100,7 +100,7 @@ def test_reading_goes_on(store: octostore.OctoStore, proxy: PgProxy, how: Act) -
     assert proxy.is_idle
 
 
-def test_every_caller_in_the_batch_gets_its_own_answer(
+def test_every_caller_in_the_batch_gets_its_own_reply(
     url: str, admin: psycopg.Connection, schema: str, store: octostore.OctoStore, proxy: PgProxy
 ) -> None:
     local = local_store(store)
@@ -108,10 +108,10 @@ def test_every_caller_in_the_batch_gets_its_own_answer(
     with psycopg.connect(admin.info.dsn) as blocker:
         blocker.execute(f"SELECT FROM {schema}.counters FOR UPDATE".encode())
         waiting = local.submit([ClaimJob(job_id="first", owner="test")])
-        # While that one waits for the lock, these come together.
+        # While that one waits for the lock, these form one batch.
         batch = [local.submit([ClaimJob(job_id=f"job-{n % 20}", owner=f"caller-{n}")]) for n in range(40)]
         proxy.when(COMMIT, lose_the_reply, lose_the_reply)
-    replies: list[Any] = [answer.result(30)[0] for answer in (waiting, *batch)]
+    replies: list[Any] = [submitted.result(30)[0] for submitted in (waiting, *batch)]
     claimed = {reply.job_id: reply for reply in replies if reply.status == "claimed"}
     assert Counter(reply.status for reply in replies) == {"claimed": 20, "held": 21}
     entries = [entry for entry in assert_sound(url) if entry.type == "claimed"][1:]
@@ -119,27 +119,27 @@ def test_every_caller_in_the_batch_gets_its_own_answer(
     assert proxy.is_idle
 
 
-def test_a_commit_that_arrives_late_is_waited_for(
+def test_a_client_waits_for_a_commit_that_arrives_late(
     url: str, admin: psycopg.Connection, store: octostore.OctoStore, proxy: PgProxy
 ) -> None:
-    """Its client was cut off, and asks what became of it before the database has got it."""
+    """The client was cut off, and asks about its commit before the database has received it."""
     store.probe()
-    told = threading.Event()
-    proxy.when(COMMIT, deliver_when(told))
+    go = threading.Event()
+    proxy.when(COMMIT, deliver_when(go))
     with ThreadPoolExecutor(1) as pool:
         claiming = pool.submit(store.claim_job, "job", "ann")
         until(lambda: admin.execute("SELECT FROM pg_locks WHERE NOT granted").rowcount == 1)
         assert not claiming.done()
-        told.set()
+        go.set()
         reply = claiming.result(30)
     assert (reply.status, reply.owner) == ("claimed", "ann")
     assert log_of(url, "job") == [("claimed", reply.fencing_token)]
 
 
-def test_a_commit_that_never_arrives_is_not_believed_in(
+def test_a_commit_that_never_arrives_is_repeated(
     url: str, store: octostore.OctoStore, proxy: PgProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The database does not notice either, and keeps the transaction as long as it may be idle."""
+    """The database does not notice either, and keeps the transaction until its idle timeout."""
     monkeypatch.setitem(backend.LIMITS, "idle", "1s")
     store.probe()
     proxy.when(COMMIT, cut_unnoticed)
@@ -149,7 +149,7 @@ def test_a_commit_that_never_arrives_is_not_believed_in(
 
 
 @pytest.mark.parametrize("first", [cut, lose_the_reply])
-def test_the_question_what_became_of_it_may_get_lost_as_well(
+def test_the_question_about_a_commit_may_get_lost_as_well(
     url: str, store: octostore.OctoStore, proxy: PgProxy, first: Act
 ) -> None:
     store.probe()
@@ -160,10 +160,10 @@ def test_the_question_what_became_of_it_may_get_lost_as_well(
     assert log_of(url, "job") == [("claimed", reply.fencing_token)]
 
 
-def test_whoever_cannot_find_out_says_so_and_goes_on(
+def test_a_store_that_cannot_find_out_says_so_and_keeps_working(
     url: str, store: octostore.OctoStore, proxy: PgProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The lost transaction keeps the lock, so that nobody can see what became of it; and then it is gone."""
+    """The lost transaction keeps the lock, so its outcome is unknown until the database ends it."""
     store.probe()
     monkeypatch.setattr(backend, "LIMITS", backend.LIMITS | {"lock": "100ms", "idle": "2s"})
     proxy.when(COMMIT, cut_unnoticed)
@@ -178,7 +178,7 @@ def test_whoever_cannot_find_out_says_so_and_goes_on(
     assert log_of(url, "job") == [("claimed", reply.fencing_token)]
 
 
-def test_a_way_that_stays_cut_is_no_answer(
+def test_a_connection_that_stays_cut_is_unreachable(
     url: str, store: octostore.OctoStore, proxy: PgProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retrying, "GIVE_UP_SECONDS", 0.5)
@@ -189,15 +189,15 @@ def test_a_way_that_stays_cut_is_no_answer(
         store.claim_job("other", "ann")
     assert caught.value.reason == "network"
     proxy.forget()
-    # It had been done, as whoever asks again with the same request is told.
+    # The commit had succeeded, as the next claim shows.
     assert store.claim_job("other", "bob").owner == "ann"
     assert log_of(url, "job") == [("claimed", held.fencing_token)]
 
 
-def test_again_and_again_while_many_claim(url: str, store: octostore.OctoStore, proxy: PgProxy) -> None:
+def test_repeated_cuts_while_many_claim(url: str, store: octostore.OctoStore, proxy: PgProxy) -> None:
     chance = random.Random(1)
     for number in range(12):
-        # Not always the same one, who would have reason to give up.
+        # Not every commit, or one caller would rightly give up.
         proxy.when(chance.choice([BEGINNING, COMMIT, COMMIT]), CUTS[number % len(CUTS)])
         proxy.when(COMMIT, *[pass_on] * 2)
 
@@ -208,9 +208,9 @@ def test_again_and_again_while_many_claim(url: str, store: octostore.OctoStore, 
         return reply.job_id or "", reply.fencing_token
 
     with ThreadPoolExecutor(THREADS) as pool:
-        told = list(pool.map(claim_and_release, range(JOBS)))
+        claims = list(pool.map(claim_and_release, range(JOBS)))
         while not proxy.is_idle:
-            told.append(claim_and_release(len(told)))
+            claims.append(claim_and_release(len(claims)))
     log = assert_sound(url)
-    assert sorted(told) == sorted((entry.job_id, entry.seq) for entry in log if entry.type == "claimed")
-    assert Counter(entry.type for entry in log) == {"claimed": len(told), "released": len(told)}
+    assert sorted(claims) == sorted((entry.job_id, entry.seq) for entry in log if entry.type == "claimed")
+    assert Counter(entry.type for entry in log) == {"claimed": len(claims), "released": len(claims)}

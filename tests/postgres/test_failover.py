@@ -1,4 +1,4 @@
-"""The primary dies and a synchronous standby takes over: nothing that was answered is lost, and all come back."""
+"""The primary dies and a synchronous standby takes over: nothing acknowledged is lost, and all clients come back."""
 
 import random
 import sys
@@ -38,7 +38,7 @@ numbers = count(1)
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of this process, so that a busy machine does not change what its calls end with. The others are as usual."""
+    """Long in this process, so that a busy machine does not fail its calls. Other processes use the default."""
     monkeypatch.setattr(retrying, "GIVE_UP_SECONDS", PATIENCE_SECONDS)
 
 
@@ -65,7 +65,7 @@ def store(url: str) -> Iterator[octostore.OctoStore]:
         yield store
 
 
-def test_of_several_hosts_the_one_is_found_that_can_be_written_to(cluster: Cluster) -> None:
+def test_the_primary_is_found_among_several_hosts(cluster: Cluster) -> None:
     standby, primary = (f"127.0.0.1:{node.port}" for node in (cluster.standby, cluster.primary))
     with octostore.connect(f"postgresql://postgres@{standby},{primary}/postgres?schema=found") as store:
         assert store.claim_job("job").status == "claimed"
@@ -74,10 +74,10 @@ def test_of_several_hosts_the_one_is_found_that_can_be_written_to(cluster: Clust
     assert fault.value.reason == "network"
 
 
-# The worst moment: the primary has committed, and nobody knows yet
+# The worst moment: the primary has committed, and no one knows yet
 
 
-def test_what_the_standby_never_got_is_not_acknowledged(
+def test_a_commit_that_the_standby_never_got_is_not_acknowledged(
     cluster: Cluster, url: str, store: octostore.OctoStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(backend.LIMITS, "statement", "200ms")
@@ -88,7 +88,7 @@ def test_what_the_standby_never_got_is_not_acknowledged(
     with ThreadPoolExecutor(1) as pool:
         claiming = pool.submit(store.claim_job, "job", "worker")
         until(cluster.primary.has_waiting_commit)
-        # The time of a statement and of a transaction is up by then, which must not end the wait.
+        # Past the statement and transaction timeouts, which must not end the wait.
         time.sleep(0.6)
         assert cluster.primary.has_waiting_commit()
         assert not claiming.done()
@@ -97,7 +97,7 @@ def test_what_the_standby_never_got_is_not_acknowledged(
         killed_at = time.time()
         cluster.promote()
         reply = claiming.result(30)
-    # It was lost with the primary, and claimed again: a claim like any other.
+    # The claim was lost with the primary and made again, like any other.
     assert (reply.status, before.fencing_token, reply.fencing_token) == ("claimed", 1, 2)
     assert not reply.replayed
     log = assert_sound(url)
@@ -106,7 +106,7 @@ def test_what_the_standby_never_got_is_not_acknowledged(
     store.release_job("job", reply.lease_id or "")
 
 
-def test_what_the_standby_got_is_acknowledged_once_though_the_primary_could_not_say_so(
+def test_a_commit_that_the_standby_got_is_acknowledged_once_after_the_primary_died(
     cluster: Cluster, url: str, store: octostore.OctoStore
 ) -> None:
     store.claim_job("before", "worker")
@@ -115,7 +115,7 @@ def test_what_the_standby_got_is_acknowledged_once_though_the_primary_could_not_
             claiming = pool.submit(store.claim_job, "job", "worker")
             until(cluster.primary.has_waiting_commit)
             ((end,),) = cluster.primary.ask("SELECT pg_current_wal_flush_lsn()")
-            # What is sent waits in the network for the one that does not read it.
+            # The data waits in the network until the paused standby reads it.
             until(lambda: cluster.primary.ask(f"SELECT sent_lsn >= '{end}' FROM pg_stat_replication") == [(True,)])
             assert not claiming.done()
             killed_at = time.time()
@@ -130,10 +130,8 @@ def test_what_the_standby_got_is_acknowledged_once_though_the_primary_could_not_
     store.release_job("job", reply.lease_id or "")
 
 
-def test_what_only_a_restarted_primary_has_is_not_acknowledged_to_those_who_repeat_it(
-    cluster: Cluster, url: str
-) -> None:
-    """After its restart it shows what the standby has not got yet. It may still die for good."""
+def test_a_repeated_claim_that_only_a_restarted_primary_has_is_not_acknowledged(cluster: Cluster, url: str) -> None:
+    """After its restart the primary shows what the standby has not got yet. It may still die for good."""
     made(url)
     cluster.primary.send_nothing()
     with Worker("claimer", url, "job", "the-request") as worker:
@@ -166,11 +164,11 @@ def test_what_only_a_restarted_primary_has_is_not_acknowledged_to_those_who_repe
 class Round(NamedTuple):
     acks: list[Ack]
     away_seconds: float
-    """From the primary's death to the first claim that was answered after it."""
+    """From the primary's death to the next acknowledged claim."""
 
 
 def meanwhile(act: Callable[[], None], workers: list[Worker]) -> list[Ack]:
-    """What the workers were told while something was done."""
+    """Run `act`, and return the replies that the workers got meanwhile."""
     heard: list[Ack] = []
     with ThreadPoolExecutor(1) as pool:
         doing = pool.submit(act)
@@ -205,21 +203,21 @@ def fail_over_again_and_again(cluster: Cluster, url: str, home: Path, rounds: in
         followers = [Follower(store) for store in stores]
         holds = [store.hold(f"kept-{number}", ttl=60) for number, store in enumerate(stores)]
         kept = [hold.__enter__() for hold in holds]
-        places = {
+        clients = {
             "library": (url, "sync"),
             "async-library": (url, "async"),
             "client": (servers[0].url, "sync"),
             "async-client": (servers[1].url, "async"),
         }
-        names = threads_of(*places)
+        names = threads_of(*clients)
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("OCTOSTORE_TOKEN", token)
-            workers = stack.enter_context(at_work(places))
+            workers = stack.enter_context(at_work(clients))
         acks += listen_to_all(workers, names)
         for number in range(rounds):
             if number:
                 acks += meanwhile(cluster.attach, workers)
-            # Sometimes at once, mostly in the middle of their work.
+            # Sometimes at once, mostly in the middle of the clients' work.
             acks += listen(workers, chance.choice([0, 1, 3]) * chance.random())
             this = fail_over(cluster, workers, names, noticed_after=chance.choice([0, 0.2, 1.0]))
             ledger.check(answered(this.acks))
@@ -240,7 +238,7 @@ def fail_over_again_and_again(cluster: Cluster, url: str, home: Path, rounds: in
             server.check_has_not_failed()
             assert server.stop() == 0
     check_everything(url, ledger, acks, rounds)
-    return told(acks, away)
+    return summary(acks, away)
 
 
 def check_everything(url: str, ledger: Ledger, acks: list[Ack], rounds: int) -> None:
@@ -253,14 +251,14 @@ def check_everything(url: str, ledger: Ledger, acks: list[Ack], rounds: int) -> 
     with octostore.OctoStore(EmbeddedPort(local)) as store:
         assert_all_recovered(store, ledger)
     assert_sound(url)
-    # The test is worth something only if all of this happened, and calls were under way when the primary was killed.
+    # The test proves something only if all of this happened, and calls were under way when the primary was killed.
     done = Counter(ack["what"] for ack in acks)
     expected = {"claimed", "heartbeat", "checkpoint", "ended", "enqueued", "saved", "closed", "took_long"}
     assert set(done) - {"given_up"} == expected, done
     assert done["took_long"] >= rounds
 
 
-def told(acks: list[Ack], away: list[float]) -> str:
+def summary(acks: list[Ack], away: list[float]) -> str:
     done = Counter(ack["what"] for ack in acks)
     reasons = Counter(ack["reason"] for ack in acks if ack["what"] == "given_up")
     return (

@@ -1,4 +1,4 @@
-"""`connect("postgresql://…")`: who comes first makes the tables, and what cannot be opened says why."""
+"""`connect("postgresql://…")`: the first process creates the tables, and errors say what is wrong."""
 
 import traceback
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ KNOWN = len(migrations("any"))
 
 @pytest.fixture
 def url() -> str:
-    """Of a store that does not exist yet."""
+    """The URL of a store that does not exist yet."""
     return new_schema()
 
 
@@ -36,11 +36,11 @@ def in_database(url: str, name: str) -> str:
     return url.replace("/postgres?", f"/{name}?", 1)
 
 
-# Where there is none
+# A store that does not exist
 
 
 @pytest.mark.parametrize("name", [*READS, *NOT_FIRST])
-def test_what_is_about_something_that_exists_makes_no_store(
+def test_a_call_about_something_existing_creates_no_store(
     admin: psycopg.Connection, url: str, schema: str, name: str
 ) -> None:
     with octostore.connect(url) as store, pytest.raises(octostore.Unreachable) as caught:
@@ -50,18 +50,18 @@ def test_what_is_about_something_that_exists_makes_no_store(
     assert columns(admin, schema) == []
 
 
-def test_looking_makes_no_store_either(admin: psycopg.Connection, url: str, schema: str) -> None:
+def test_a_read_only_connection_creates_no_store(admin: psycopg.Connection, url: str, schema: str) -> None:
     with open_read_only(url) as reader:
         with pytest.raises(octostore.Unreachable) as caught:
             reader.figures()
         assert caught.value.reason == "no_store"
         assert columns(admin, schema) == []
         made(url)
-        assert reader.figures().seq == 0, "somebody else has made it meanwhile"
+        assert reader.figures().seq == 0, "another process has created it meanwhile"
 
 
 @pytest.mark.parametrize("name", FIRST)
-def test_what_can_be_the_first_makes_the_store(url: str, name: str) -> None:
+def test_a_command_that_can_come_first_creates_the_store(url: str, name: str) -> None:
     with octostore.connect(url) as store, octostore.connect(url) as other:
         FIRST[name](store)
         assert other.list_jobs() == store.list_jobs()
@@ -70,7 +70,7 @@ def test_what_can_be_the_first_makes_the_store(url: str, name: str) -> None:
 # What works
 
 
-def test_the_library_works_on_it(url: str) -> None:
+def test_the_library_works_on_postgresql(url: str) -> None:
     with octostore.connect(url) as store, octostore.connect(url) as other:
         following = other.events(follow=True)
         with store.hold("nightly", owner="ann", ttl=30) as claim:
@@ -91,7 +91,7 @@ def test_the_library_works_on_it(url: str) -> None:
     assert_sound(url)
 
 
-def test_a_schema_of_ones_own_is_a_store_of_ones_own(admin: psycopg.Connection, url: str) -> None:
+def test_each_schema_is_its_own_store(admin: psycopg.Connection, url: str) -> None:
     other_url = f"{url}_b"
     with octostore.connect(url) as one, octostore.connect(other_url) as other:
         assert one.claim_job("job", "ann").status == "claimed"
@@ -101,13 +101,13 @@ def test_a_schema_of_ones_own_is_a_store_of_ones_own(admin: psycopg.Connection, 
     assert {url.rpartition("=")[2], other_url.rpartition("=")[2], "octostore"} <= found
 
 
-def test_options_of_libpq_reach_it_as_they_are(url: str) -> None:
-    """`%20` stays a space, and does not become a plus, which libpq would take for one."""
+def test_options_reach_libpq_unchanged(url: str) -> None:
+    """`%20` stays a space and does not become a plus sign, which libpq would take literally."""
     with octostore.connect(f"{url}&options=-c%20search_path%3Dpg_catalog%20-c%20lock_timeout%3D1h") as store:
         assert store.claim_job("job").status == "claimed"
 
 
-def test_the_database_s_own_default_of_isolation_does_not_matter(url: str) -> None:
+def test_the_databases_default_isolation_level_does_not_matter(url: str) -> None:
     strict = f"{url}&options=-c%20default_transaction_isolation%3Dserializable"
     with ExitStack() as stack:
         racers = [stack.enter_context(Worker("racer", strict, f"racer-{n}", 40)) for n in range(3)]
@@ -134,7 +134,7 @@ def test_eight_processes_open_an_empty_database_at_once(empty_database: str) -> 
             before.execute("SELECT pg_advisory_xact_lock(%s)", (MIGRATION_LOCK,))
             for worker in workers:
                 worker.tell("go")
-            # All of them have seen that there is nothing, and want to make it.
+            # All of them have found the database empty, and want to create the tables.
             until(lambda: before.execute("SELECT count(*) FROM pg_locks WHERE NOT granted").fetchone() == (NEWCOMERS,))
         assert [worker.hear() for worker in workers] == ["claimed"] * NEWCOMERS
     log = assert_sound(empty_database)
@@ -146,7 +146,7 @@ def test_eight_processes_open_an_empty_database_at_once(empty_database: str) -> 
     assert tables == [("octostore",)]
 
 
-def test_whoever_stands_still_while_it_makes_the_tables_is_not_waited_for_for_long(url: str) -> None:
+def test_a_process_that_is_paused_during_the_migration_does_not_block_others_for_long(url: str) -> None:
     with Worker("stopper", url, "migrating", "1s") as stuck:
         pid = stuck.hear()["pid"]
         until(lambda: state_of(pid) == "T")
@@ -158,14 +158,14 @@ def test_whoever_stands_still_while_it_makes_the_tables_is_not_waited_for_for_lo
 # Old and new versions side by side
 
 
-def as_if_upgraded(admin: psycopg.Connection, schema: str, *, reads_from: int) -> None:
+def pretend_upgrade(admin: psycopg.Connection, schema: str, *, reads_from: int) -> None:
     admin.execute(f"INSERT INTO {schema}.migrations VALUES ({KNOWN + 1}, {reads_from})".encode())
 
 
 def test_a_newer_schema_that_we_can_still_use_is_used(admin: psycopg.Connection, url: str, schema: str) -> None:
     with octostore.connect(url) as before:
         before.claim_job("job", "ann")
-        as_if_upgraded(admin, schema, reads_from=KNOWN)
+        pretend_upgrade(admin, schema, reads_from=KNOWN)
         with octostore.connect(url) as after:
             assert after.claim_job("job").owner == "ann"
             assert before.claim_job("another").status == "claimed"
@@ -173,9 +173,9 @@ def test_a_newer_schema_that_we_can_still_use_is_used(admin: psycopg.Connection,
     assert rows[-1] == (KNOWN + 1, KNOWN)
 
 
-def test_a_newer_schema_that_we_cannot_use_is_left_as_it_is(admin: psycopg.Connection, url: str, schema: str) -> None:
+def test_a_newer_schema_that_we_cannot_use_is_left_alone(admin: psycopg.Connection, url: str, schema: str) -> None:
     made(url)
-    as_if_upgraded(admin, schema, reads_from=KNOWN + 1)
+    pretend_upgrade(admin, schema, reads_from=KNOWN + 1)
     before = columns(admin, schema)
     with pytest.raises(octostore.Unreachable, match="upgrade OctoStore") as caught:
         octostore.connect(url)
@@ -190,11 +190,11 @@ def columns(admin: psycopg.Connection, schema: str) -> list[tuple[object, ...]]:
     ).fetchall()
 
 
-# What cannot be opened
+# Stores that cannot be opened
 
 
-def told(url: str) -> octostore.OctoStoreError:
-    """The error; whatever is shown of it, the password is not."""
+def error_of(url: str) -> octostore.OctoStoreError:
+    """The error, which never shows the password."""
     with pytest.raises(octostore.OctoStoreError) as caught:
         octostore.connect(url)
     assert SECRET not in "".join(traceback.format_exception(caught.value))
@@ -202,14 +202,14 @@ def told(url: str) -> octostore.OctoStoreError:
 
 
 def reason(url: str) -> str:
-    fault = told(url)
+    fault = error_of(url)
     assert isinstance(fault, octostore.Unreachable)
     return fault.reason
 
 
 @pytest.mark.parametrize("name", ["Upper", "with-dash", "1st", "", "a b", "a%3Bdrop", "x" * 64, "caf%C3%A9", "a%00"])
-def test_a_bad_name_of_a_schema(name: str) -> None:
-    fault = told(f"{postgres_url()}&schema={name}")
+def test_a_bad_schema_name(name: str) -> None:
+    fault = error_of(f"{postgres_url()}&schema={name}")
     assert isinstance(fault, octostore.InvalidInput)
     assert fault.field == "url"
     assert "schema" in str(fault)
@@ -226,8 +226,8 @@ def test_a_bad_name_of_a_schema(name: str) -> None:
         f"postgresql://ann@localhost/db?password={SECRET}%zz",
     ],
 )
-def test_a_url_that_cannot_be_understood_does_not_show_its_password(url: str) -> None:
-    fault = told(url)
+def test_the_error_for_a_malformed_url_does_not_show_its_password(url: str) -> None:
+    fault = error_of(url)
     assert isinstance(fault, octostore.InvalidInput)
     assert fault.field == "url"
     assert "no_such_option" in str(fault) or "%40" in str(fault)
@@ -243,7 +243,7 @@ def test_no_such_user() -> None:
 
 @pytest.fixture
 def guarded_user(admin: psycopg.Connection, schema: str) -> Iterator[str]:
-    """One who has to give a password, which is not `SECRET`."""
+    """A user with a password, which is not `SECRET`."""
     name = f"{schema}_guarded"
     admin.execute(f"CREATE ROLE {name} LOGIN PASSWORD 'right'".encode())
     (file,) = admin.execute("SHOW hba_file").fetchone() or ("",)
@@ -276,12 +276,12 @@ def test_a_wrong_password(admin: psycopg.Connection, guarded_user: str, schema: 
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:1", "no-such-host.invalid", "127.0.0.1:1,127.0.0.1:2"])
-def test_nobody_there(host: str) -> None:
+def test_no_server_there(host: str) -> None:
     assert reason(f"postgresql://ann:{SECRET}@{host}/db") == "network"
 
 
-def test_a_standby_can_be_read_and_says_that_it_is_none_to_write_to(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As far as a store can tell, a database where all transactions only read is one."""
+def test_a_standby_can_be_read_and_refuses_writes(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To a store, a database whose transactions are all read-only looks like a standby."""
     monkeypatch.setattr("octostore.stores.retrying.GIVE_UP_SECONDS", 0.2)
     with octostore.connect(url) as store:
         store.claim_job("job", "ann")
@@ -293,6 +293,6 @@ def test_a_standby_can_be_read_and_says_that_it_is_none_to_write_to(url: str, mo
         assert caught.value.reason == "read_only"
 
 
-def test_where_the_store_is_is_told_without_a_password() -> None:
-    fault = told(f"postgresql://ann:{SECRET}@127.0.0.1:1/jobs?schema=mine")
+def test_the_error_names_the_store_without_the_password() -> None:
+    fault = error_of(f"postgresql://ann:{SECRET}@127.0.0.1:1/jobs?schema=mine")
     assert "PostgreSQL at 127.0.0.1:1, database jobs, schema mine" in str(fault)

@@ -1,4 +1,4 @@
-"""Readers never miss an event: what becomes visible does so in the order of `seq`, whoever writes it."""
+"""Readers never miss an event: events become visible in the order of `seq`, whichever process writes them."""
 
 import time
 from contextlib import ExitStack
@@ -18,7 +18,7 @@ def follow_while_others_write(url: str, seconds: float) -> None:
         early = stack.enter_context(Worker("follower", url))
         assert early.hear() == "ready"
         with at_work(writers) as workers:
-            # This one has pages to read before it can follow.
+            # This follower has pages to read before it can follow.
             late = stack.enter_context(Worker("follower", url))
             assert late.hear() == "ready"
             time.sleep(seconds)

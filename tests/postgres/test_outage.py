@@ -1,4 +1,4 @@
-"""The database is killed, and comes back: meanwhile nothing is answered, and afterwards nobody has to be restarted."""
+"""The database is killed and comes back: calls fail meanwhile, and nothing has to be restarted afterwards."""
 
 import os
 import shutil
@@ -28,7 +28,7 @@ numbers = count(1)
 
 @pytest.fixture(scope="module")
 def database() -> Iterator[Node]:
-    # Not pytest's folder: as root the server runs as another user, which may not go there.
+    # Not pytest's folder: if we are root, the server runs as another user, who may not enter it.
     folder = Path(tempfile.mkdtemp(prefix="octostore-outage-"))
     os.chown(folder, *programs().owner)
     node = Node(folder / "data")
@@ -61,7 +61,7 @@ def calls(store: octostore.OctoStore, lease_id: str) -> list[Callable[[], Any]]:
     ]
 
 
-def test_the_library_says_unreachable_and_goes_on_when_it_is_back(
+def test_the_library_raises_unreachable_and_works_again_when_the_database_is_back(
     database: Node, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with octostore.connect(url) as store:
@@ -97,7 +97,9 @@ def test_a_short_outage_is_not_noticed(database: Node, url: str) -> None:
         assert owner.fencing_token == held.fencing_token
 
 
-def test_a_server_answers_503_and_goes_on_when_it_is_back(database: Node, url: str, tmp_path: Path) -> None:
+def test_a_server_responds_503_and_works_again_when_the_database_is_back(
+    database: Node, url: str, tmp_path: Path
+) -> None:
     with ServerProcess(tmp_path, "--url", url) as server:
         held = server.post("/jobs/job/claim", {"owner": "ann", "ttl_seconds": 600}).json
         database.kill()
@@ -111,12 +113,12 @@ def test_a_server_answers_503_and_goes_on_when_it_is_back(database: Node, url: s
         ]
         began_at = time.monotonic()
         with ThreadPoolExecutor(len(requests)) as pool:
-            answers = list(pool.map(lambda request: server.request(*request), requests))
-        assert time.monotonic() - began_at < 3 * retrying.GIVE_UP_SECONDS, "all of them wait at the same time"
-        for request, answer in zip(requests, answers, strict=True):
-            assert answer.status == 503, (request, answer)
-            assert int(answer.headers["retry-after"]) >= 1
-        assert {answer.json["reason"] for answer in answers if "reason" in answer.json} == {"network"}
+            responses = list(pool.map(lambda request: server.request(*request), requests))
+        assert time.monotonic() - began_at < 3 * retrying.GIVE_UP_SECONDS, "they all wait at the same time"
+        for request, response in zip(requests, responses, strict=True):
+            assert response.status == 503, (request, response)
+            assert int(response.headers["retry-after"]) >= 1
+        assert {response.json["reason"] for response in responses if "reason" in response.json} == {"network"}
         database.start()
         assert server.post("/jobs/job/claim", {"owner": "bob"}).json["owner"] == "ann"
         assert server.post("/jobs/other/claim", {"owner": "ann"}).json["status"] == "claimed"

@@ -1,4 +1,4 @@
-"""Through PgBouncer in transaction mode: each transaction may be on another connection, and nothing stays with one."""
+"""PgBouncer in transaction mode: each transaction may use another connection, and no state stays on one."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -40,8 +40,8 @@ SELECT pg_backend_pid(), {", ".join(f"current_setting('{name}')" for name in SET
 """.encode()
 
 
-class Place(NamedTuple):
-    """A store: through the pooler, and straight."""
+class Pooled(NamedTuple):
+    """A store: through the pooler, and directly."""
 
     url: str
     direct_url: str
@@ -49,7 +49,7 @@ class Place(NamedTuple):
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of this process, so that a busy machine does not change what its calls end with. The others are as usual."""
+    """Long in this process, so that a busy machine does not fail its calls. Other processes use the default."""
     monkeypatch.setattr(retrying, "GIVE_UP_SECONDS", PATIENCE_SECONDS)
 
 
@@ -60,15 +60,15 @@ def pooler() -> Iterator[PgBouncer]:
 
 
 @pytest.fixture
-def place(pooler: PgBouncer) -> Place:
+def pooled(pooler: PgBouncer) -> Pooled:
     direct_url = made(new_schema())
-    return Place(f"{pooler.url}?schema={parse_address(direct_url).schema}", direct_url)
+    return Pooled(f"{pooler.url}?schema={parse_address(direct_url).schema}", direct_url)
 
 
 @pytest.fixture
-def stores(place: Place) -> Iterator[list[octostore.OctoStore]]:
-    """Two that know nothing of each other, as two processes would."""
-    with octostore.connect(place.url) as one, octostore.connect(place.url) as other:
+def stores(pooled: Pooled) -> Iterator[list[octostore.OctoStore]]:
+    """Two independent stores, as in two processes."""
+    with octostore.connect(pooled.url) as one, octostore.connect(pooled.url) as other:
         yield [one, other]
 
 
@@ -79,7 +79,7 @@ def backend_of(store: octostore.OctoStore) -> PostgresBackend:
 
 
 def end_all_pooled() -> None:
-    """The database ends all connections that come from the pooler, whatever they are in the middle of."""
+    """End all connections from the pooler, whatever they are doing."""
     with psycopg.connect(postgres_url(), autocommit=True) as connection:
         ended = connection.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'octostore'"
@@ -87,41 +87,41 @@ def end_all_pooled() -> None:
         assert ended.fetchall()
 
 
-# Many at work
+# Many clients at work
 
 
 def test_nothing_acknowledged_is_lost_though_many_share_few_connections(
-    pooler: PgBouncer, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    pooler: PgBouncer, pooled: Pooled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ledger = Ledger(partial(read_contents, place.direct_url))
+    ledger = Ledger(partial(read_contents, pooled.direct_url))
     acks: list[Ack] = []
     with ExitStack() as stack:
-        server = stack.enter_context(ServerProcess(tmp_path, env={"OCTOSTORE_URL": place.url}))
+        server = stack.enter_context(ServerProcess(tmp_path, env={"OCTOSTORE_URL": pooled.url}))
         monkeypatch.setenv("OCTOSTORE_TOKEN", server.token)
-        stores = [octostore.connect(place.url), octostore.connect(server.url)]
+        stores = [octostore.connect(pooled.url), octostore.connect(server.url)]
         for store in stores:
             stack.callback(store.close)
         followers = [Follower(store) for store in stores]
         holds = [store.hold(f"kept-{number}", ttl=60) for number, store in enumerate(stores)]
         kept = [hold.__enter__() for hold in holds]
-        places = {"one": (place.url, "sync"), "two": (place.url, "async"), "client": (server.url, "sync")}
-        workers = stack.enter_context(at_work(places))
-        acks += listen_to_all(workers, threads_of(*places))
-        clients, servers = pooler.clients_and_servers()
-        assert clients > POOL_SIZE >= servers
+        clients = {"one": (pooled.url, "sync"), "two": (pooled.url, "async"), "client": (server.url, "sync")}
+        workers = stack.enter_context(at_work(clients))
+        acks += listen_to_all(workers, threads_of(*clients))
+        connected, servers = pooler.clients_and_servers()
+        assert connected > POOL_SIZE >= servers
         for _ in range(3):
             end_all_pooled()
             acks += listen(workers, 0.2)
-        acks += listen_to_all(workers, threads_of(*places))
+        acks += listen_to_all(workers, threads_of(*clients))
         pooler.kill()
         acks += listen(workers, 0.2)
         pooler.start()
-        acks += listen_to_all(workers, threads_of(*places))
+        acks += listen_to_all(workers, threads_of(*clients))
         acks += stop(workers)
         for claim, hold in zip(kept, holds, strict=True):
             claim.check()
             hold.__exit__(None, None, None)
-        end = read_contents(place.direct_url).seq
+        end = read_contents(pooled.direct_url).seq
         for store, follower in zip(stores, followers, strict=True):
             until(lambda follower=follower: bool(follower.seqs) and follower.seqs[-1] >= end)  # type: ignore[misc]
             store.close()
@@ -130,25 +130,25 @@ def test_nothing_acknowledged_is_lost_though_many_share_few_connections(
         server.check_has_not_failed()
     ledger.check_tokens(answered(acks))
     ledger.check(answered(acks))
-    assert_sound(place.direct_url)
+    assert_sound(pooled.direct_url)
     done = Counter(ack["what"] for ack in acks)
     assert {"claimed", "heartbeat", "checkpoint", "ended", "enqueued", "saved"} <= set(done), done
 
 
 @contextmanager
 def all_taken(pooler: PgBouncer) -> Iterator[ExitStack]:
-    """Others are in the middle of transactions on all connections that there are."""
+    """Other clients hold transactions open on all connections of the pool."""
     with ExitStack() as hogs:
         for _ in range(POOL_SIZE):
             hogs.enter_context(psycopg.connect(pooler.url)).execute("SELECT 1")
         yield hogs
 
 
-def test_a_call_that_gets_no_connection_is_made_again(pooler: PgBouncer, stores: list[octostore.OctoStore]) -> None:
+def test_a_call_that_gets_no_connection_is_retried(pooler: PgBouncer, stores: list[octostore.OctoStore]) -> None:
     with ThreadPoolExecutor(2) as pool, all_taken(pooler) as hogs:
         claiming = pool.submit(stores[0].claim_job, "job")
         asking = pool.submit(stores[1].get_job_owner, "job")
-        # It has sent both away.
+        # The pooler has refused both.
         until(lambda: pooler.log.count("closing because: query_wait_timeout") >= 2)
         assert not claiming.done()
         assert not asking.done()
@@ -158,13 +158,13 @@ def test_a_call_that_gets_no_connection_is_made_again(pooler: PgBouncer, stores:
     assert owner in {None, stores[1].get_job_owner("job")}
 
 
-def test_a_store_that_gets_no_connection_cannot_be_opened(pooler: PgBouncer, place: Place) -> None:
+def test_a_store_that_gets_no_connection_cannot_be_opened(pooler: PgBouncer, pooled: Pooled) -> None:
     with all_taken(pooler), pytest.raises(octostore.Unreachable, match="query_wait_timeout") as fault:
-        octostore.connect(place.url)
+        octostore.connect(pooled.url)
     assert fault.value.reason == "network"
 
 
-def test_nothing_is_left_with_the_connections(pooler: PgBouncer, stores: list[octostore.OctoStore]) -> None:
+def test_no_state_is_left_on_the_connections(pooler: PgBouncer, stores: list[octostore.OctoStore]) -> None:
     with ThreadPoolExecutor(4) as pool:
         following = [pool.submit(next, store.events(follow=True)) for store in stores]
         claims = [pool.submit(stores[n % 2].claim_job, f"job-{n}") for n in range(20)]
@@ -193,21 +193,21 @@ def check_waking(one: octostore.OctoStore, other: octostore.OctoStore) -> None:
         assert [event.type for event in following.result(30)] == ["claimed", "released", "claimed"]
 
 
-def test_whoever_waits_is_woken_over_a_direct_connection(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(LISTEN_VARIABLE, place.direct_url)
+def test_a_waiting_caller_is_woken_over_a_direct_connection(pooled: Pooled, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(LISTEN_VARIABLE, pooled.direct_url)
     monkeypatch.setattr(backend, "LOOK_SECONDS", 3_600)
-    with octostore.connect(place.url) as one, octostore.connect(place.url) as other:
+    with octostore.connect(pooled.url) as one, octostore.connect(pooled.url) as other:
         with local_store(other).listening([], lambda: None):
             until(lambda: backend_of(other).poll_seconds == 3_600)
         check_waking(one, other)
 
 
-def test_whoever_waits_looks_where_there_is_no_direct_connection(stores: list[octostore.OctoStore]) -> None:
+def test_a_waiting_caller_polls_without_a_direct_connection(stores: list[octostore.OctoStore]) -> None:
     one, other = stores
     check_waking(one, other)
     listener = backend_of(other)._listener
     assert listener is not None
     until(lambda: listener._is_pooled)
     assert backend_of(other).poll_seconds == backend.POLL_ALONE_SECONDS
-    # It has given up for good, and keeps no connection of the pool.
+    # The listener has given up for good, and keeps no connection of the pool.
     until(lambda: not listener._thread.is_alive())

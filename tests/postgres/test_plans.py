@@ -1,4 +1,4 @@
-"""Statements are planned once for any values, and must find their rows by an index also then."""
+"""Statements are planned once for all values, and must find their rows by an index even then."""
 
 import re
 
@@ -13,10 +13,10 @@ from tests.support.postgres import made, new_schema
 REMEMBERED = 5_000
 
 
-def test_requests_are_found_by_their_ids_also_if_that_was_planned_before_there_were_any() -> None:
-    place = parse_address(made(new_schema()))
-    statement = compiled(load_sql(place.schema))["jobs_of_requests"]
-    with psycopg.connect(place.url, autocommit=True) as connection:
+def test_requests_are_found_by_id_even_with_a_plan_from_an_empty_table() -> None:
+    address = parse_address(made(new_schema()))
+    statement = compiled(load_sql(address.schema))["jobs_of_requests"]
+    with psycopg.connect(address.url, autocommit=True) as connection:
         connection.execute("SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off")
         connection.execute("SET enable_bitmapscan = off")
         connection.execute(b"PREPARE find AS " + statement.text)
@@ -30,9 +30,9 @@ def test_requests_are_found_by_their_ids_also_if_that_was_planned_before_there_w
 
 @pytest.mark.parametrize(("name", "scan"), [("names_from", "Scan"), ("names_before", "Scan Backward")])
 def test_similar_names_are_found_in_the_index_and_few_are_read(name: str, scan: str) -> None:
-    place = parse_address(made(new_schema()))
-    statement = compiled(load_sql(place.schema))[name]
-    with psycopg.connect(place.url, autocommit=True) as connection:
+    address = parse_address(made(new_schema()))
+    statement = compiled(load_sql(address.schema))[name]
+    with psycopg.connect(address.url, autocommit=True) as connection:
         connection.execute("SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off")
         connection.execute("SET enable_bitmapscan = off")
         connection.execute(b"PREPARE find AS " + statement.text)
@@ -45,39 +45,39 @@ def test_similar_names_are_found_in_the_index_and_few_are_read(name: str, scan: 
 
 
 @pytest.mark.parametrize("analyzed", [False, True])
-def test_forgetting_requests_reads_only_those_that_it_may_forget(*, analyzed: bool) -> None:
-    place = parse_address(made(new_schema()))
-    statement = compiled(load_sql(place.schema))["forget_requests"]
-    with psycopg.connect(place.url, autocommit=True) as connection:
+def test_forgetting_requests_reads_only_rows_that_may_be_forgotten(*, analyzed: bool) -> None:
+    address = parse_address(made(new_schema()))
+    statement = compiled(load_sql(address.schema))["forget_requests"]
+    with psycopg.connect(address.url, autocommit=True) as connection:
         connection.execute(
             f"""
-            INSERT INTO {place.schema}.ended_requests
+            INSERT INTO {address.schema}.ended_requests
                 (principal, number, request_id, how, ended_at, owner, claimed_at, fencing_token, attempt)
             SELECT 'local', number, number, 'done', 0, 'me', 0, number, 1 FROM generate_series(1, {REMEMBERED}) number
             """.encode()
         )
         if analyzed:
-            connection.execute(f"ANALYZE {place.schema}.ended_requests".encode())
+            connection.execute(f"ANALYZE {address.schema}.ended_requests".encode())
         connection.execute("SET plan_cache_mode = force_generic_plan; SET octostore.now = 1000")
         connection.execute(b"PREPARE forget AS " + statement.text)
         values = {"principal": "'local'", "age": "1", "kept": "10", "limit": "20"}
         given = ", ".join(values[name] for name in statement.parameters)
         plan = connection.execute(f"EXPLAIN (ANALYZE) EXECUTE forget({given})".encode()).fetchall()
-        left = connection.execute(f"SELECT min(number) FROM {place.schema}.ended_requests".encode()).fetchone()
+        left = connection.execute(f"SELECT min(number) FROM {address.schema}.ended_requests".encode()).fetchone()
     assert not [line for (line,) in plan if "Seq Scan" in line], plan
     assert left == (21,)
 
 
-def test_what_a_queue_has_is_counted_by_an_index_and_up_to_a_limit() -> None:
-    """Whatever the number of jobs that are settled or wait: idle workers ask all the time."""
-    place = parse_address(made(new_schema()))
-    sql = compiled(load_sql(place.schema))
+def test_jobs_of_a_queue_are_counted_by_an_index_and_up_to_a_limit() -> None:
+    """However many jobs are settled or waiting: idle workers ask all the time."""
+    address = parse_address(made(new_schema()))
+    sql = compiled(load_sql(address.schema))
     values = {"queue": "'q'", "first": "''", "last": "'z'", "most": "3", "kind": "'k'", "loaded": "NULL"}
-    with psycopg.connect(place.url, autocommit=True) as connection:
+    with psycopg.connect(address.url, autocommit=True) as connection:
         connection.execute(
             f"""
-            INSERT INTO {place.schema}.jobs (job_id, status, created_at, available_at, attempts, queue, kind, priority,
-                max_attempts, enqueued_seq, history)
+            INSERT INTO {address.schema}.jobs (job_id, status, created_at, available_at, attempts, queue, kind,
+                priority, max_attempts, enqueued_seq, history)
             SELECT status || number, status, 0, number, 0, 'q', 'k', 0, 1, number, '[]'
             FROM generate_series(1, {REMEMBERED}) number, unnest(ARRAY['queued', 'done', 'dead']) status
             """.encode()
@@ -95,21 +95,21 @@ def test_what_a_queue_has_is_counted_by_an_index_and_up_to_a_limit() -> None:
 
 
 def test_claims_of_the_last_minutes_are_found_by_indexes_and_few_are_read() -> None:
-    """Whatever the length of the log: events are read from its end, by job, or as losses."""
-    place = parse_address(made(new_schema()))
-    sql = compiled(load_sql(place.schema))
+    """However long the log is: events are read from its end, by job, or as losses."""
+    address = parse_address(made(new_schema()))
+    sql = compiled(load_sql(address.schema))
     values = {"first": "''", "last": "'z'", "queue": "NULL", "owner": "NULL", "limit": "3"}
     values |= {"since": "10", "moment": "10", "names": "'[\"job-1\"]'", "after": "0"}
-    with psycopg.connect(place.url, autocommit=True) as connection:
+    with psycopg.connect(address.url, autocommit=True) as connection:
         connection.execute(
             f"""
-            INSERT INTO {place.schema}.events (seq, at, type, actor, job_id, details)
+            INSERT INTO {address.schema}.events (seq, at, type, actor, job_id, details)
             SELECT number, number, CASE WHEN number % 2 = 0 THEN 'expired' ELSE 'claimed' END, 'local',
                 'job-' || number % 100, '{{}}'
             FROM generate_series(1, {REMEMBERED}) number
             """.encode()
         )
-        connection.execute(f"UPDATE {place.schema}.counters SET seq = {REMEMBERED}".encode())
+        connection.execute(f"UPDATE {address.schema}.counters SET seq = {REMEMBERED}".encode())
         connection.execute("SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET jit = off")
         connection.execute("SET enable_bitmapscan = off")
         for name in ("live_claims", "newest_losses", "newest_ends", "looked_at", "last_ends", "last_event_before"):

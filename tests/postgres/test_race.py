@@ -1,4 +1,4 @@
-"""Servers and processes with connections of their own race for the same jobs: each job gets one owner."""
+"""Servers and processes with their own connections race for the same jobs: each job gets one owner."""
 
 from collections import Counter
 from contextlib import ExitStack
@@ -22,10 +22,10 @@ def test_two_servers_and_four_processes_race_for_500_jobs(
         one = stack.enter_context(ServerProcess(tmp_path, "--url", url))
         other = stack.enter_context(ServerProcess(tmp_path, "--url", url))
         monkeypatch.setenv("OCTOSTORE_TOKEN", one.token)
-        places = [url] * DIRECT + [one.url, other.url]
+        urls = [url] * DIRECT + [one.url, other.url]
         racers = [
-            stack.enter_context(Worker("racer", place, f"racer-{number}", JOBS, THREADS))
-            for number, place in enumerate(places)
+            stack.enter_context(Worker("racer", target, f"racer-{number}", JOBS, THREADS))
+            for number, target in enumerate(urls)
         ]
         assert [racer.hear() for racer in racers] == ["ready"] * len(racers)
         for racer in racers:

@@ -1,4 +1,4 @@
-"""A backup is restored: fencing tokens go on above all that were ever given out, and followers follow."""
+"""A backup is restored: new fencing tokens exceed all that were ever issued, and followers continue."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -26,25 +26,25 @@ UNTIL_ALL_WAIT = """;
             PERFORM pg_sleep(0.01);
         END LOOP;
     END $$"""
-"""A server writes and reads. Who reads has begun to look before, and so sees the new tables empty."""
+"""Until a server's writer and reader both wait. The reader's snapshot is older, so it sees the new tables empty."""
 
 
 class Backup:
-    """Of one store, as it is now."""
+    """A dump of one store."""
 
     def __init__(self, url: str) -> None:
         self._schema = parse_address(url).schema
         self._dump = programs().run("pg_dump", "-d", postgres_url(), "-n", self._schema)
 
     def restore(self, arguments: str = "", *, meanwhile: str = "") -> None:
-        """Everything at once, so that nobody sees the store as it was: `psql --single-transaction`."""
+        """Restore in one transaction (`psql --single-transaction`), so that no one sees the backup's own state."""
         drop, resume = f"DROP SCHEMA {self._schema} CASCADE", f"SELECT {self._schema}.resume_after_restore({arguments})"
         command = ["-d", postgres_url(), "-v", "ON_ERROR_STOP=1", "--single-transaction"]
         programs().run("psql", *command, "-c", drop + meanwhile, "-f", "-", "-c", resume, input=self._dump)
 
 
 def claim_and_release(store: octostore.OctoStore, times: int) -> int:
-    """The last fencing token."""
+    """Return the last fencing token."""
     token = 0
     for _ in range(times):
         reply = store.claim_job("job")
@@ -56,7 +56,7 @@ def claim_and_release(store: octostore.OctoStore, times: int) -> int:
 
 @pytest.fixture
 def lost(url: str) -> Iterator[int]:
-    """The last event before the backup was restored, of which the backup knows nothing. There were three in it."""
+    """The last event before the restore, which is not in the backup. The backup has three events."""
     with octostore.connect(url) as store:
         claim_and_release(store, 1)
         kept = store.claim_job("kept", ttl=3_600)
@@ -71,7 +71,7 @@ def lost(url: str) -> Iterator[int]:
             store.heartbeat_job("gone", gone.lease_id or "")
 
 
-def test_fencing_tokens_are_above_all_that_were_given_out(url: str, lost: int) -> None:
+def test_new_fencing_tokens_exceed_all_issued_ones(url: str, lost: int) -> None:
     with octostore.connect(url) as store:
         reply = store.claim_job("gone", "successor")
     assert reply.fencing_token == 3 + AHEAD + 1
@@ -92,15 +92,15 @@ def test_the_log_says_where_a_backup_was_restored_and_can_be_replayed(url: str, 
 
 
 @pytest.mark.parametrize("behind", [0, 1, 6])
-def test_whoever_had_followed_goes_on_after_what_it_saw_last(url: str, lost: int, behind: int) -> None:
-    """Also where it saw events that are no more."""
+def test_a_follower_continues_after_the_last_event_it_saw(url: str, lost: int, behind: int) -> None:
+    """Even if the restore removed events that it saw."""
     with octostore.connect(url) as store, ThreadPoolExecutor(1) as pool:
         following = pool.submit(list, islice(store.events(after=lost - behind, follow=True), 3))
         claim_and_release(store, 1)
         assert [event.type for event in following.result(30)] == ["restored", "claimed", "released"]
 
 
-def test_a_server_that_lives_through_it_repeats_nothing(url: str, tmp_path: Path) -> None:
+def test_a_server_that_runs_during_a_restore_repeats_nothing(url: str, tmp_path: Path) -> None:
     with ServerProcess(tmp_path, env={"OCTOSTORE_URL": url}) as server:
         with octostore.connect(server.url, token=server.token) as store, octostore.connect(url) as library:
             claim_and_release(store, 1)
@@ -110,14 +110,14 @@ def test_a_server_that_lives_through_it_repeats_nothing(url: str, tmp_path: Path
             last = claim_and_release(store, 3) + 1
             with server.stream("/events", headers={"Last-Event-ID": str(last - 1)}) as stream:
                 assert [frame.id for frame in stream.take(1)] == [str(last)]
-                # Less than the server remembers, so that it has to know what follows what.
+                # Fewer numbers than the server remembers, so it must keep track of the order.
                 backup.restore(arguments="10", meanwhile=UNTIL_ALL_WAIT)
                 assert [frame.event for frame in stream.take(1)] == ["restored"]
                 claim_and_release(library, 1)
                 assert [frame.event for frame in stream.take(2)] == ["claimed", "released"]
             with server.stream("/events", headers={"Last-Event-ID": str(last)}) as stream:
                 assert [frame.id for frame in stream.take(3)] == [str(known + 10 + number) for number in range(3)]
-            # A token that the backup does not know is none, though the server did know it.
+            # A token that is not in the backup is invalid, even if the server knew it.
             until(lambda: server.get("/jobs", token=late).status == 401)
         server.check_has_not_failed()
     assert_sound(url)

@@ -1,4 +1,4 @@
-"""Least privileges: one role makes the tables, another one works with them and can do no more (`grants.sql`)."""
+"""Least privilege: one role creates the tables, another only works with them (`grants.sql`)."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,12 +35,12 @@ RIGHTS = {
 
 @pytest.fixture
 def url() -> str:
-    """Of a store that does not exist yet."""
+    """The URL of a store that does not exist yet."""
     return new_schema()
 
 
 class Roles(NamedTuple):
-    """The URLs of one store, for those who use it."""
+    """The URLs of one store, one for each role."""
 
     owner: str
     app: str
@@ -52,7 +52,7 @@ def grants(schema: str, role: str) -> bytes:
 
 @pytest.fixture
 def roles(admin: psycopg.Connection, schema: str) -> Iterator[Roles]:
-    """The owner has made the store, and has let the application in."""
+    """The owner has created the store and granted access to the application."""
     owner, app = f"{schema}_owner", f"{schema}_app"
     for role in (owner, app):
         admin.execute(f"CREATE ROLE {role} LOGIN".encode())
@@ -119,9 +119,9 @@ def test_the_grants_are_the_documented_ones(admin: psycopg.Connection, roles: Ro
     assert {name for (name,) in tables} == set(found)
 
 
-def test_without_its_grants_it_says_so(admin: psycopg.Connection, roles: Roles, schema: str) -> None:
+def test_missing_grants_are_reported(admin: psycopg.Connection, roles: Roles, schema: str) -> None:
     admin.execute(f"REVOKE ALL ON ALL TABLES IN SCHEMA {schema} FROM {schema}_app".encode())
-    refuses(roles.app)
+    assert_refused(roles.app)
     admin.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {schema}_app".encode())
     with octostore.connect(roles.app) as store:
         assert store.get_job("job").status == "free"
@@ -129,18 +129,18 @@ def test_without_its_grants_it_says_so(admin: psycopg.Connection, roles: Roles, 
             store.claim_job("job")
         assert caught.value.reason == "read_only"
     admin.execute(f"REVOKE ALL ON SCHEMA {schema} FROM {schema}_app".encode())
-    refuses(roles.app)
-    refuses(f"{roles.app}_that_it_cannot_make")
+    assert_refused(roles.app)
+    assert_refused(f"{roles.app}_that_it_cannot_make")
 
 
-def refuses(url: str) -> None:
+def assert_refused(url: str) -> None:
     with pytest.raises(octostore.Unreachable, match="grant them") as caught:
         made(url)
     assert caught.value.reason == "read_only"
 
 
-def test_somebody_else_may_have_made_the_schema(admin: psycopg.Connection, roles: Roles, schema: str) -> None:
-    """Then the right to make one is not needed."""
+def test_an_existing_schema_can_be_used(admin: psycopg.Connection, roles: Roles, schema: str) -> None:
+    """Then the privilege to create one is not needed."""
     admin.execute(f"CREATE SCHEMA {schema}_given AUTHORIZATION {schema}_app".encode())
     with octostore.connect(f"{roles.app}_given") as store:
         assert store.claim_job("job").status == "claimed"
@@ -148,7 +148,7 @@ def test_somebody_else_may_have_made_the_schema(admin: psycopg.Connection, roles
 
 @pytest.mark.parametrize("table", ["events", "documents"])
 @pytest.mark.parametrize("change", ["UPDATE {} SET seq = 0", "DELETE FROM {}", "TRUNCATE {}"])
-def test_nobody_changes_the_log(roles: Roles, schema: str, table: str, change: str) -> None:
+def test_no_role_can_change_the_log(roles: Roles, schema: str, table: str, change: str) -> None:
     with octostore.connect(roles.app) as store:
         store.enqueue("letter", {"to": "bob"})
     statement = change.format(f"{schema}.{table}").encode()

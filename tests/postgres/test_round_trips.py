@@ -1,4 +1,4 @@
-"""A batch takes three round trips to the database, however many commands are in it."""
+"""A batch takes three round trips to the database, however many commands it has."""
 
 from collections.abc import Iterator
 
@@ -31,7 +31,7 @@ MOST = 3
 
 
 class Client:
-    """A store whose way to the database is watched, and that has the leases to go on with."""
+    """A store whose round trips are counted, with leases to work with."""
 
     def __init__(self, store: LocalStore, proxy: PgProxy) -> None:
         self.store = store
@@ -43,9 +43,9 @@ class Client:
         self.session_lease_id = self.submit([OpenSession(session_id="session", agent="me")])[0].lease_id
 
     def submit(self, commands: list[AnyCommand]) -> list[octostore.ClaimReply]:
-        answers = self.store.submit(commands).result(30)
-        assert not [answer for answer in answers if isinstance(answer, OctoStoreError)]
-        return answers
+        replies = self.store.submit(commands).result(30)
+        assert not [reply for reply in replies if isinstance(reply, OctoStoreError)]
+        return replies
 
     def round_trips(self, commands: list[AnyCommand]) -> int:
         before = len(self.proxy.trips)
@@ -53,7 +53,7 @@ class Client:
         return len(self.proxy.trips) - before
 
     def mixed(self, size: int) -> list[AnyCommand]:
-        """Some of everything, and always other jobs."""
+        """Commands of every kind, on new jobs each time."""
         return [self._next_command() for _ in range(size)]
 
     def _next_command(self) -> AnyCommand:
@@ -90,8 +90,8 @@ def test_a_batch_takes_three_round_trips(client: Client, url: str, size: int) ->
     assert_sound(url)
 
 
-def test_a_batch_of_many_megabytes_does(client: Client, url: str) -> None:
-    """More than fits into what the system sends and receives at a time, in either direction."""
+def test_a_batch_of_many_megabytes_takes_three_round_trips(client: Client, url: str) -> None:
+    """More than the system's send and receive buffers hold, in either direction."""
     payload = b'"' + b"x" * 200_000 + b'"'
     large: list[AnyCommand] = [Enqueue(job_id=f"large-{n}", kind="l", queue="q", payload=payload) for n in range(30)]
     assert client.round_trips(large) <= MOST
@@ -99,7 +99,7 @@ def test_a_batch_of_many_megabytes_does(client: Client, url: str) -> None:
     assert_sound(url)
 
 
-def test_the_end_of_everything_does(client: Client) -> None:
+def test_ending_everything_takes_three_round_trips(client: Client) -> None:
     mine = client.submit([ClaimJob(job_id="bound", owner="me", session_id="session")])[0].lease_id or ""
     ending: list[AnyCommand] = [
         ReleaseJob(job_id="held", lease_id=client.lease_id or "", outcome="failed", error="no"),
@@ -110,5 +110,5 @@ def test_the_end_of_everything_does(client: Client) -> None:
     assert client.round_trips(ending) <= MOST
 
 
-def test_an_answer_that_changes_nothing_takes_no_more(client: Client) -> None:
+def test_a_command_that_changes_nothing_takes_three_round_trips(client: Client) -> None:
     assert client.round_trips([ClaimJob(job_id="mine", owner="somebody-else")]) <= MOST

@@ -1,4 +1,4 @@
-"""The database is connected and says nothing: it is not waited for for ever, and what is answered then is true."""
+"""The database is connected and silent: calls do not wait for ever, and their replies are true."""
 
 import os
 import signal
@@ -24,10 +24,10 @@ from tests.support.processes import Worker, until
 BEGINNING, LOADING, COMMIT = b"FOR UPDATE", b"max_claimed IS NOT NULL", b"\nCOMMIT\n"
 ANSWER_SECONDS = 0.5
 CONNECT_SECONDS = 2
-"""The least that libpq takes."""
+"""The minimum that libpq accepts."""
 GIVE_UP_SECONDS = 0.2
 A_LITTLE_SECONDS = 10
-"""This machine may be busy with something else."""
+"""The machine may be busy with something else."""
 WAITING = 2_000
 
 
@@ -63,7 +63,7 @@ def log_of(url: str, job_id: str) -> list[tuple[str, int]]:
 
 @pytest.mark.parametrize("where", [BEGINNING, LOADING, COMMIT], ids=["beginning", "loading", "commit"])
 @pytest.mark.parametrize("how", [swallow, swallow_the_reply])
-def test_a_claim_is_made_once_and_answered_truly(  # noqa: PLR0917  # what happens where, and who sees it
+def test_a_claim_is_made_once_and_its_reply_is_true(  # noqa: PLR0917  # what happens where, and who sees it
     url: str, store: octostore.OctoStore, proxy: PgProxy, where: bytes, how: Act, caplog: pytest.LogCaptureFixture
 ) -> None:
     store.enqueue("letter", {"to": "bob"}, job_id="job")
@@ -74,12 +74,12 @@ def test_a_claim_is_made_once_and_answered_truly(  # noqa: PLR0917  # what happe
     assert (reply.status, reply.job_id, reply.payload) == ("claimed", "job", {"to": "bob"})
     assert log_of(url, "job")[1:] == [("claimed", reply.fencing_token)]
     assert store.heartbeat_job("job", reply.lease_id or "").expires_at is not None
-    assert caplog.records == [], "nobody has to hear of it"
+    assert caplog.records == [], "nothing to log"
 
 
 @pytest.mark.parametrize("where", [b"READ ONLY", b"job_id = ANY"])
 @pytest.mark.parametrize("how", [swallow, swallow_the_reply])
-def test_reading_goes_on(store: octostore.OctoStore, proxy: PgProxy, where: bytes, how: Act) -> None:
+def test_reads_still_work(store: octostore.OctoStore, proxy: PgProxy, where: bytes, how: Act) -> None:
     store.claim_job("job", "ann")
     store.get_job("job")
     proxy.when(where, how)
@@ -88,7 +88,7 @@ def test_reading_goes_on(store: octostore.OctoStore, proxy: PgProxy, where: byte
     assert proxy.is_idle
 
 
-def test_of_several_connections_that_read_only_one_is_waited_for(
+def test_a_call_waits_for_only_one_of_several_silent_readers(
     store: octostore.OctoStore, proxy: PgProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(backend.LIMITS, "idle", "60s")
@@ -104,7 +104,7 @@ def test_of_several_connections_that_read_only_one_is_waited_for(
     assert sum(b"READ ONLY" in trip for trip in proxy.trips[trips:]) == 1
 
 
-def test_a_way_that_stays_silent_is_no_answer(
+def test_a_database_that_stays_silent_is_unreachable(
     url: str, store: octostore.OctoStore, proxy: PgProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retrying, "GIVE_UP_SECONDS", GIVE_UP_SECONDS)
@@ -121,7 +121,7 @@ def test_a_way_that_stays_silent_is_no_answer(
 
 
 @pytest.mark.parametrize(("how", "owner"), [(swallow, "bob"), (swallow_the_reply, "ann")])
-def test_whoever_cannot_find_out_what_became_of_a_commit_says_so(  # noqa: PLR0917  # what happens, and who sees it
+def test_a_store_that_cannot_learn_the_outcome_of_a_commit_says_so(  # noqa: PLR0917  # what happens, and who sees it
     url: str, store: octostore.OctoStore, proxy: PgProxy, monkeypatch: pytest.MonkeyPatch, how: Act, owner: str
 ) -> None:
     monkeypatch.setattr(retrying, "GIVE_UP_SECONDS", GIVE_UP_SECONDS)
@@ -140,7 +140,7 @@ def test_whoever_cannot_find_out_what_became_of_a_commit_says_so(  # noqa: PLR09
     assert [kind for kind, _ in log_of(url, "job")] == ["claimed"]
 
 
-def test_connecting_is_not_waited_for_either(store: octostore.OctoStore, proxy: PgProxy) -> None:
+def test_connecting_does_not_wait_for_ever_either(store: octostore.OctoStore, proxy: PgProxy) -> None:
     store.probe()
     proxy.fall_silent()
     with pytest.raises(octostore.Unreachable) as caught, within(CONNECT_SECONDS):
@@ -148,7 +148,7 @@ def test_connecting_is_not_waited_for_either(store: octostore.OctoStore, proxy: 
     assert caught.value.reason == "network"
 
 
-def test_a_server_process_that_is_stopped(store: octostore.OctoStore) -> None:
+def test_a_database_process_that_is_paused(store: octostore.OctoStore) -> None:
     store.probe()
     writer = backend_of(store)._writer
     assert writer is not None
@@ -172,19 +172,19 @@ def test_a_listener_that_hears_nothing_is_replaced(
     with Worker("puppet", url) as elsewhere, ThreadPoolExecutor(1) as pool:
         assert elsewhere.hear() == "ready"
         claiming = pool.submit(store.claim_job, "job", "second", wait=60)
-        until(lambda: listens(proxy) == 1)
+        until(lambda: count_listens(proxy) == 1)
         proxy.fall_silent()
         proxy.speak()
-        until(lambda: listens(proxy) > 1)
+        until(lambda: count_listens(proxy) > 1)
         elsewhere.ask("release_job", job_id="job", lease_id=lease_id)
         assert claiming.result(30).owner == "second"
 
 
-def listens(proxy: PgProxy) -> int:
+def count_listens(proxy: PgProxy) -> int:
     return sum(b"LISTEN" in trip for trip in proxy.trips)
 
 
-def test_thousands_who_wait_are_told_together_and_those_who_come_later_are_served(
+def test_thousands_of_waiting_callers_fail_together_and_later_ones_succeed(
     url: str, store: octostore.OctoStore, proxy: PgProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retrying, "GIVE_UP_SECONDS", GIVE_UP_SECONDS)
@@ -193,7 +193,7 @@ def test_thousands_who_wait_are_told_together_and_those_who_come_later_are_serve
     local = local_store(store)
     with within(ANSWER_SECONDS + 2 * CONNECT_SECONDS):
         waiting = [local.submit([ClaimJob(job_id=f"job-{n}", owner="ann")]) for n in range(WAITING)]
-        faults: list[Any] = [answer.exception(60) for answer in waiting]
+        faults: list[Any] = [submitted.exception(60) for submitted in waiting]
     assert {type(fault) for fault in faults} == {octostore.Unreachable}
     assert {fault.reason for fault in faults} == {"network"}
     proxy.speak()

@@ -1,4 +1,4 @@
-"""`now` is the database's, for all who use it, and never before the last one."""
+"""`now` comes from the database, for all clients, and never runs backwards."""
 
 import time
 from datetime import UTC, datetime, timedelta
@@ -24,26 +24,26 @@ def moment_of(reply: octostore.ClaimReply) -> datetime:
     return reply.claimed_at
 
 
-def test_the_time_is_the_database_s(
+def test_the_time_comes_from_the_database(
     admin: psycopg.Connection, store: octostore.OctoStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(time, "time", lambda: 1_000.0)
     monkeypatch.setattr(time, "time_ns", lambda: 1_000_000_000_000)
     before = database_time(admin)
     claimed_at = moment_of(store.claim_job("job", ttl=60))
-    # What is stored are milliseconds.
+    # The store keeps milliseconds.
     assert before - timedelta(milliseconds=1) <= claimed_at <= database_time(admin)
 
 
-def test_no_moment_falls_when_the_database_s_clock_is_set_back(
+def test_no_moment_falls_when_the_databases_clock_is_set_back(
     admin: psycopg.Connection, store: octostore.OctoStore, url: str, schema: str
 ) -> None:
-    """To a store, a clock that was set back by an hour is the same as a past that was an hour later."""
+    """To a store, a clock set back by an hour looks like a past that was an hour later."""
     first = store.claim_job("first", ttl=60)
     admin.execute(f"UPDATE {schema}.counters SET now = now + 3600000".encode())
     with octostore.connect(url) as other:
         moments = [moment_of(one.claim_job(f"job-{n}")) for n, one in enumerate([store, other, store, other])]
-        assert other.claim_job("first").status == "claimed", "it has run out by then"
+        assert other.claim_job("first").status == "claimed", "it has expired by then"
     assert moments[0] >= moment_of(first) + HOUR
     assert all(earlier <= later for earlier, later in pairwise(moments))
     assert store.probe().at >= moments[-1]

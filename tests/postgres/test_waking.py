@@ -1,4 +1,4 @@
-"""Whoever waits is woken by NOTIFY, from process to process and from server to server; to look is a last resort."""
+"""NOTIFY wakes waiting callers, from process to process and from server to server; polling is a last resort."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -26,7 +26,7 @@ LISTENING = "FROM pg_stat_activity WHERE query ILIKE 'listen%%' AND query ILIKE 
 
 @pytest.fixture
 def blind(monkeypatch: pytest.MonkeyPatch) -> None:
-    """This process does not look at the log by itself within the time of a test."""
+    """This process does not poll the log within the time of a test."""
     monkeypatch.setattr(backend, "LOOK_SECONDS", 3_600)
     monkeypatch.setattr(backend, "POLL_ALONE_SECONDS", 3_600)
 
@@ -44,7 +44,7 @@ def is_listening(store: octostore.OctoStore) -> bool:
 
 @contextmanager
 def waiting(store: octostore.OctoStore, job_id: str) -> Iterator[Callable[[], octostore.ClaimReply]]:
-    """While the block runs, somebody waits for the job and listens; gives what waits for the answer."""
+    """During the block, a thread waits for the job and listens. Yields a function that waits for its reply."""
     with ThreadPoolExecutor(1) as pool:
         claiming = pool.submit(store.claim_job, job_id, "second", wait=60)
         until(lambda: waiting_threads() == 1 and is_listening(store))
@@ -56,7 +56,7 @@ def waiting(store: octostore.OctoStore, job_id: str) -> Iterator[Callable[[], oc
 
 
 def delays(store: octostore.OctoStore) -> list[float]:
-    """In milliseconds, from each release to the claim after it; by the clock that both were written with."""
+    """In milliseconds, from each release to the next claim, by the store's clock."""
     return [
         (after.at - before.at).total_seconds() * 1_000
         for before, after in pairwise(store.events())
@@ -66,7 +66,7 @@ def delays(store: octostore.OctoStore) -> list[float]:
 
 @pytest.fixture
 def elsewhere(url: str) -> Iterator[Worker]:
-    """Another process, that uses the same store."""
+    """Another process that uses the same store."""
     with Worker("puppet", url) as worker:
         assert worker.hear() == "ready"
         yield worker
@@ -77,9 +77,9 @@ def test_a_release_elsewhere_wakes_by_notify(store: octostore.OctoStore, elsewhe
     for number in range(TRIES):
         job_id = f"job-{number}"
         lease_id = store.claim_job(job_id, "first", ttl=600).lease_id
-        with waiting(store, job_id) as answer:
+        with waiting(store, job_id) as reply:
             elsewhere.ask("release_job", job_id=job_id, lease_id=lease_id)
-            assert answer().owner == "second"
+            assert reply().owner == "second"
     took = delays(store)
     assert len(took) == TRIES
     assert min(took) < PROMISED_MS, "the machine may be busy, but not always"
@@ -121,11 +121,11 @@ def test_a_listener_that_was_cut_off_comes_back_and_reads_what_it_missed(
     admin: psycopg.Connection, store: octostore.OctoStore, elsewhere: Worker, schema: str
 ) -> None:
     lease_id = store.claim_job("job", "first", ttl=600).lease_id
-    with waiting(store, "job") as answer:
+    with waiting(store, "job") as reply:
         for _ in range(2):
             terminate_listener(admin, schema)
         elsewhere.ask("release_job", job_id="job", lease_id=lease_id)
-        assert answer().owner == "second"
+        assert reply().owner == "second"
     until(lambda: is_listening(store))
 
 
@@ -134,7 +134,7 @@ def terminate_listener(admin: psycopg.Connection, schema: str) -> None:
     until(lambda: admin.execute(f"SELECT {LISTENING}", (f"%{schema}%",)).rowcount == 0)
 
 
-def test_without_a_listener_it_looks(url: str, elsewhere: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_listener_it_polls(url: str, elsewhere: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(LISTEN_VARIABLE, "postgresql://127.0.0.1:1/nowhere")
     with octostore.connect(url) as store, ThreadPoolExecutor(1) as pool:
         lease_id = store.claim_job("job", "first", ttl=600).lease_id
@@ -146,23 +146,21 @@ def test_without_a_listener_it_looks(url: str, elsewhere: Worker, monkeypatch: p
 
 
 @pytest.mark.usefixtures("blind")
-def test_listening_has_its_own_way_where_one_is_named(
-    url: str, elsewhere: Worker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with PgProxy(url) as main_way, PgProxy(url) as own_way:
-        # As people copy it: with the schema, which is no business of libpq's.
-        monkeypatch.setenv(LISTEN_VARIABLE, own_way.url)
-        with octostore.connect(main_way.url) as store:
+def test_listening_uses_its_own_url_if_one_is_set(url: str, elsewhere: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    with PgProxy(url) as main, PgProxy(url) as for_listening:
+        # With the schema, as people would copy it; libpq does not know that option.
+        monkeypatch.setenv(LISTEN_VARIABLE, for_listening.url)
+        with octostore.connect(main.url) as store:
             lease_id = store.claim_job("job", "first", ttl=600).lease_id
-            with waiting(store, "job") as answer:
+            with waiting(store, "job") as reply:
                 elsewhere.ask("release_job", job_id="job", lease_id=lease_id)
-                assert answer().owner == "second"
-        assert any(b"LISTEN" in trip for trip in own_way.trips)
-        assert not any(b"LISTEN" in trip for trip in main_way.trips)
-        assert not any(b"FOR UPDATE" in trip for trip in own_way.trips)
+                assert reply().owner == "second"
+        assert any(b"LISTEN" in trip for trip in for_listening.trips)
+        assert not any(b"LISTEN" in trip for trip in main.trips)
+        assert not any(b"FOR UPDATE" in trip for trip in for_listening.trips)
 
 
-def test_where_to_listen_has_to_make_sense(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bad_url_for_listening_is_refused(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(LISTEN_VARIABLE, "postgresql://h/db?no_such_option=1")
     with pytest.raises(octostore.InvalidInput) as caught:
         octostore.connect(url)
