@@ -124,9 +124,8 @@ def test_sessions_of_others_as_an_operator_names_them(server: ServerProcess) -> 
         store.open_session("ann", session_id="builder")
     ours = {"OCTOSTORE_URL": server.url, "OCTOSTORE_TOKEN": server.token}
     rows = [run_cli("sessions", **env).out.splitlines() for env in (theirs, ours)]
-    assert [
-        any(row.startswith(name) for row in lines) for lines, name in zip(rows, ["builder", "ci/builder"], strict=True)
-    ]
+    for lines, name in zip(rows, ["builder", "ci/builder"], strict=True):
+        assert any(row.startswith(f"{name} ") for row in lines), lines
     lines = run_cli("sessions", "ci/builder", **ours).out.splitlines()
     assert lines[0] == "ann has ci/builder: idle"
     assert lines[-2].endswith("  ci/builder  ann opened its session")

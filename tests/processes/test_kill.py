@@ -52,7 +52,9 @@ def kill_again_and_again(path: Path, kills: int, seed: int) -> None:
     ledger = Ledger(partial(read_contents, path))
     acks: list[Ack] = []
     with open_at(path, START_MS) as store:
-        store.enqueue("first", job_id="first")  # creates the file: the first worker may be killed before it does
+        store.enqueue(
+            "first", job_id="first", max_attempts=1_000
+        )  # creates the file: the first worker may be killed before it does
     for number, worker in enumerate(workers(path, kills)):
         assert worker.hear() == "ready"
         news = kill_at_a_random_point(worker, chance)
