@@ -64,7 +64,7 @@ def test_a_refused_restore_says_what_to_do(empty_store: str, tmp_path: Path) -> 
         store.claim_job("job")
         used = run_cli("restore", "--replace", str(copy))
     assert used.code == 69
-    assert "is in use, and a store in use is not replaced" in used.err
+    assert "is in use, so it was not replaced" in used.err
     assert "stop the server and the workers that use it" in used.err
 
 

@@ -165,12 +165,12 @@ def test_a_claim_is_released_when_its_agent_is_silent_for_too_long(
     agent: Octostore, store: library.OctoStore, tmp_path: Path
 ) -> None:
     assert agent.run(*KEEP, "--max-silence", "1").code == 0
-    assert release_note(store) == "released by its keeper: no sign of life from agent-3 for 1 s"
+    assert release_note(store) == "released by its keeper: no octostore command from agent-3 for 1 s"
     until(lambda: not only(tmp_path).is_kept)
     lost = agent.run("mine")
     assert "agent-3 holds nothing" in lost.out
     assert "lost job: " in lost.out
-    assert "no sign of life from agent-3 for 1 s" in lost.out
+    assert "no octostore command from agent-3 for 1 s" in lost.out
     assert "lost" not in agent.run("mine").out, "it is reported once"
 
 

@@ -68,7 +68,7 @@ def test_the_reasons_for_a_release() -> None:
 
     assert why() is None
     assert "deleted" in (why(is_filed=False) or "")
-    assert "no sign of life from ann for 600 s" in (why(silence_left=0) or "")
+    assert "no octostore command from ann for 600 s" in (why(silence_left=0) or "")
     assert "asked to stop" in (why(is_asked_to_stop=True) or "")
     assert str(Process(7, "", "claude")) == "claude (7)"
     assert "has ended" in (why(is_watched_gone=True) or "")

@@ -81,7 +81,7 @@ def test_a_line_that_is_not_a_message_gets_an_error(talk: Talk, case: str) -> No
     talk.say(line)
     response = talk.hear()
     assert (response["jsonrpc"], response["id"], response["error"]["code"]) == ("2.0", request_id, code)
-    assert "this is not " in response["error"]["message"] or "4,194,304 bytes at most" in response["error"]["message"]
+    assert "this is not " in response["error"]["message"] or "at most 4,194,304 bytes" in response["error"]["message"]
     talk.say(b'{"jsonrpc":"2.0","id":"next","method":"ping"}')
     assert talk.hear() == {"jsonrpc": "2.0", "id": "next", "result": {}}
 

@@ -63,7 +63,7 @@ def _check(arguments: Arguments, url: str | None) -> None:
     if (url or "").lower().startswith("memory:"):
         raise InvalidInput("--keep", "needs a store that outlives this command, and memory: does not")
     if arguments.lease:
-        raise InvalidInput("--lease", "prints the lease, which --keep stores for you instead; give one of them")
+        raise InvalidInput("--lease", "prints the lease, which --keep stores for you instead; use only one of them")
     check_ttl_is_safe_here(arguments.ttl)
 
 

@@ -131,7 +131,7 @@ def _explicit_lease(job_id: str | None, option: str | None) -> Lease | None:
     lease_id = lease_id_from(option)
     if lease_id is None:
         if option is not None:
-            raise InvalidInput("lease_id", "is empty: give --lease-id what `octostore claim` printed")
+            raise InvalidInput("lease_id", "is empty: pass the lease id that `octostore claim` printed")
         return None
     if job_id is None:
         raise InvalidInput(

@@ -188,9 +188,9 @@ class ReleaseJob(LeaseCommand[ReleaseReply], frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         Checked.__post_init__(self)
         if self.result is not None and self.outcome != "done":
-            raise InvalidInput("result", "can only be given with the outcome done")
+            raise InvalidInput("result", "is only allowed with the outcome done")
         if self.retry_after is not None and self.outcome not in {"failed", "deferred"}:
-            raise InvalidInput("retry_after", "can only be given with the outcome failed or deferred")
+            raise InvalidInput("retry_after", "is only allowed with the outcome failed or deferred")
 
 
 class ReleaseTask(ReleaseJob, frozen=True, kw_only=True):
@@ -218,7 +218,7 @@ class Undo(Command[UndoReply], frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         Checked.__post_init__(self)
         if (self.job_id is None) == (self.session_id is None):
-            raise InvalidInput("job_id", "or session_id must be given, and not both")
+            raise InvalidInput("job_id", "or session_id is required, but not both")
 
 
 class Enqueue(Command[EnqueueReply], frozen=True, kw_only=True):
@@ -336,7 +336,7 @@ class SetQueue(Command[QueueView], frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         Checked.__post_init__(self)
         if self.max_claimed is msgspec.UNSET and self.paused is None:
-            raise InvalidInput("max_claimed", "or paused must be given: there is nothing to change")
+            raise InvalidInput("max_claimed", "or paused is required: there is nothing to change")
 
 
 class OpenSession(Command[SessionReply], frozen=True, kw_only=True):

@@ -100,7 +100,7 @@ def check_exact(field: str, document: bytes, value: Any, depth: int = JSON_DEPTH
     level = [value]
     for _ in range(depth + 1):
         if any(type(item) is int and abs(item) > JSON_INTEGER_MAX for item in level):
-            raise InvalidInput(field, "has a whole number beyond 2^53, which many JSON readers round; give it as text")
+            raise InvalidInput(field, "has a whole number beyond 2^53, which many JSON readers round; send it as text")
         containers = [item for item in level if isinstance(item, dict | list | tuple)]
         if not containers:
             return

@@ -49,7 +49,7 @@ def is_late_claim(ws: WorkingSet, claim: Claim) -> bool:
 def _session_of(ws: WorkingSet, claim: Claim) -> Session:
     session = ws.session(claim.session_id or SessionKey(""))
     if session is None:
-        raise LookupError("a live claim is bound to a session that is not there")
+        raise LookupError("a live claim is bound to a session that does not exist")
     return session
 
 

@@ -188,7 +188,7 @@ def _column(name: str) -> str:
 
 def _quoted(name: str) -> str:
     if not isinstance(name, str) or not _WORD.fullmatch(name):
-        raise InvalidInput("name", f"{name!r} is not made of letters, digits and _ alone")
+        raise InvalidInput("name", f"{name!r} must contain only letters, digits and _")
     return f'"{name}"'
 
 

@@ -227,7 +227,7 @@ def _check_private(path: Path, status: os.stat_result) -> None:
     if stat.S_ISLNK(status.st_mode):
         raise InvalidInput("folder", f"{path} is a symbolic link, which could lead your leases anywhere; remove it")
     if status.st_uid != os.geteuid():
-        raise InvalidInput("permissions", f"of {path} are up to user {status.st_uid}, who owns it; remove it")
+        raise InvalidInput("permissions", f"of {path} are controlled by user {status.st_uid}, who owns it; remove it")
     if stat.S_IMODE(status.st_mode) & _OTHERS:
         raise InvalidInput(
             "permissions",

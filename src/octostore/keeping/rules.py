@@ -42,5 +42,5 @@ def why_to_end(
     if is_watched_gone:
         return f"released by its keeper: {lease.watched} has ended"
     if silence_left <= 0:
-        return f"released by its keeper: no sign of life from {lease.owner} for {lease.max_silence:g} s"
+        return f"released by its keeper: no octostore command from {lease.owner} for {lease.max_silence:g} s"
     return "released by its keeper, which was asked to stop" if is_asked_to_stop else None

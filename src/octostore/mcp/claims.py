@@ -212,7 +212,7 @@ class Claims:
 
     def check_room(self) -> None:
         if len(self._alive) >= CLAIMS_MAX:
-            problem = f"this server keeps {CLAIMS_MAX} claims alive, as many as it can"
+            problem = f"this server keeps {CLAIMS_MAX} claims alive, the maximum"
             raise LimitExceeded(problem, limit=CLAIMS_MAX)
 
     async def keep(self, store: AsyncOctoStore, reply: ClaimReply, asked_at: float) -> msgspec.Struct:

@@ -53,7 +53,7 @@ def next_line(stdin: BinaryIO) -> bytes:
 def message_of(line: bytes) -> Message | None:
     """None if no reply is needed: a blank line, or a reply to a request we never make. Raises `Refused`."""
     if len(line) > LINE_BYTES:
-        raise Refused(INVALID_REQUEST, f"a message may have {LINE_BYTES:,} bytes at most")
+        raise Refused(INVALID_REQUEST, f"a message may have at most {LINE_BYTES:,} bytes")
     if line.isspace():
         return None
     try:

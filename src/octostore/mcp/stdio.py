@@ -142,9 +142,9 @@ class _Session:
             if message.method == "notifications/cancelled":
                 self._cancel(message.params.get("requestId"))
         elif request_id in self._calls:
-            raise Refused(INVALID_REQUEST, f"a request with the id {request_id!r} is being answered", request_id)
+            raise Refused(INVALID_REQUEST, f"a request with the id {request_id!r} is already in progress", request_id)
         elif len(self._calls) >= CALLS_MAX:
-            raise Refused(TOO_MANY, f"{CALLS_MAX} requests are being answered; wait for one of them", request_id)
+            raise Refused(TOO_MANY, f"{CALLS_MAX} requests are in progress; wait for one to finish", request_id)
         else:
             task = asyncio.create_task(self._answer(request_id, message))
             task.add_done_callback(lambda _: self._forget(request_id))

@@ -44,7 +44,7 @@ NEXT = {
     "held": "Nothing was changed. Another agent has it and is alive. If that agent has died, try again after "
     "`expires_at`.",
     "unreachable": "Nothing is known about the job, and a write may or may not have happened. Try again in a moment; "
-    "do not start work you have not claimed. If it lasts, tell your user.",
+    "do not start work you have not claimed. If this persists, tell your user.",
     "not_allowed": "Trying again will not help. Tell your user: the token in use here does not allow this.",
     "conflict": "Nothing was changed. Check the job with get_job.",
     "limit_exceeded": "Nothing was changed. Release or close something you hold, and try again.",

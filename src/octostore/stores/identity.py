@@ -18,7 +18,7 @@ class Identity:
             self._store_id = store_id
         elif store_id != self._store_id:
             raise Unreachable(
-                f"{place} is not the same store as before: its id is {store_id}, and was {self._store_id}. "
+                f"{place} is not the same store as before: its id is {store_id}, but was {self._store_id}. "
                 "Put the right one back, or restart to use this one",
                 reason="moved",
             )

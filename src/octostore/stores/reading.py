@@ -56,7 +56,7 @@ def _ask_once(backend: Backend, question: q.Question[q.A_co], clock: Clock, retr
         ws = WorkingSet(now=clock(counters.mark).now, seq=counters.seq)
         answer = _ANSWERS.get(type(question))
         if answer is None:
-            raise TypeError(f"no answer is known to a {type(question).__name__}")
+            raise TypeError(f"stores cannot reply to a {type(question).__name__}")
         reply: q.A_co = answer(reading, ws, question, _sources(retry))
         return reply
 

@@ -342,7 +342,13 @@ ExpiresIn: TypeAlias = Annotated[
     float, _number("Seconds until the token expires; never by default.", 1, limits.TOKEN_LIFE_MAX_MS // 1_000, 86_400)
 ]
 Delay: TypeAlias = Annotated[
-    float, _number("Not before this much time has passed. Not with `run_at`.", 0, limits.DELAY_MAX_MS // 1_000, 60)
+    float,
+    _number(
+        "How long to wait before the job can run. Cannot be combined with `run_at`.",
+        0,
+        limits.DELAY_MAX_MS // 1_000,
+        60,
+    ),
 ]
 RunAt: TypeAlias = Annotated[
     datetime,
@@ -372,7 +378,7 @@ Paused: TypeAlias = Annotated[
 ]
 FiguresAge: TypeAlias = Annotated[
     float,
-    _number("Maximum age of the figures, in seconds. 0 counts again.", 0, limits.FIGURES_AGE_MAX_MS // 1_000, 10),
+    _number("Maximum age of the figures, in seconds. 0 forces a new count.", 0, limits.FIGURES_AGE_MAX_MS // 1_000, 10),
 ]
 Window: TypeAlias = Annotated[
     float, _number("How far back to look, in seconds.", 1, limits.WINDOW_MAX_MS // 1_000, limits.WINDOW_DEFAULT_SECONDS)

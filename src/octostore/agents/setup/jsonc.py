@@ -120,7 +120,7 @@ class _Parser:
         if node.is_object:
             key = self._string()
             if key in keys:
-                self._fail(f"the key {key!r} is there twice")
+                self._fail(f"the key {key!r} occurs twice")
             keys.add(key)
             self._skip()
             if self._next() != ":":

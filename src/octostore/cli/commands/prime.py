@@ -11,7 +11,7 @@ from octostore.cli.subcommands import Arguments, Context
 
 EXAMPLES = [
     "octostore prime",
-    "octostore prime github-issue- --owner agent-3    # show only these of the jobs others hold",
+    "octostore prime github-issue- --owner agent-3    # of the jobs others hold, show only these",
 ]
 
 

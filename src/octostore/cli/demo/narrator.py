@@ -16,7 +16,7 @@ OPENING = (
 )
 NEXT = (
     ("octostore run nightly-report -- ./report.sh", "runs it, unless somebody else is running it"),
-    ("octostore owner nightly-report", "who has it, since when, and whether alive"),
+    ("octostore owner nightly-report", "who has it, since when, and whether they are alive"),
     ("octostore list --watch", "who has what, live"),
 )
 

@@ -40,7 +40,7 @@ def call_of(asked: Any, wait: float = 0) -> HttpCall:
         return _batch(asked)
     endpoint = BY_KIND.get(type(asked))
     if endpoint is None:
-        raise TypeError(f"a {type(asked).__name__} cannot be asked of a server")
+        raise TypeError(f"a {type(asked).__name__} cannot be sent to a server")
     body = endpoint.body_for(asked, wait)
     traceparent = _take_traceparent(body)
     encoded = None if body is None else msgspec.json.encode(body)

@@ -12,7 +12,7 @@ TTL_DEFAULT_SECONDS = 600
 HANDLE_LETTERS = 400
 HANDLES_MAX = 100
 
-Handle: TypeAlias = Annotated[str, Meta(description="From the answer to your claim.", max_length=HANDLE_LETTERS)]
+Handle: TypeAlias = Annotated[str, Meta(description="From the reply to your claim.", max_length=HANDLE_LETTERS)]
 SessionHandle: TypeAlias = Annotated[str, Meta(description="From open_session.", max_length=HANDLE_LETTERS)]
 Ttl: TypeAlias = Annotated[
     f.Ttl, Meta(description="Seconds until it expires, counted from your last call with its handle.")
@@ -26,7 +26,7 @@ Wait: TypeAlias = Annotated[
 ]
 RequestId: TypeAlias = Annotated[
     f.RequestId,
-    Meta(description="Any unique text; repeat it to get a lost answer again."),
+    Meta(description="Any unique text; repeat it to get a lost reply again."),
 ]
 
 

@@ -56,5 +56,5 @@ class Seals:
 
 
 def _unreadable(text: str) -> InvalidInput:
-    problem = f"{text!r} is not a handle: pass the whole one from the answer to your claim or open_session"
+    problem = f"{text!r} is not a handle: pass the whole one from the reply to your claim or open_session"
     return InvalidInput("handle", problem)

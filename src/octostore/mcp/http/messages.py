@@ -80,7 +80,7 @@ def _check_headers(request: Request, message: Message) -> None:
     for name, value in said.items():
         header = request.header(name.lower().encode())
         if header is None or _decoded(header) != value:
-            raise Refused(HEADER_MISMATCH, f"the header {name} must be there, and say the same as the message")
+            raise Refused(HEADER_MISMATCH, f"the header {name} is required and must match the message")
 
 
 def _decoded(header: str) -> str | None:

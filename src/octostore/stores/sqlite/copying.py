@@ -191,7 +191,7 @@ def _alone(path: str) -> Iterator[None]:
         except (apsw.CorruptError, apsw.NotADBError):
             pass  # it is damaged, which is why it is being replaced
         except apsw.BusyError:
-            raise Unreachable(f"{path} is in use, and a store in use is not replaced", reason="in_use") from None
+            raise Unreachable(f"{path} is in use, so it was not replaced", reason="in_use") from None
         yield
 
 
