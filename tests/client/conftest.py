@@ -20,7 +20,7 @@ _numbers = count(1)
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """One for the tests of a module, which use names of their own."""
+    """One server per module; each test uses its own job names."""
     with ServerProcess(tmp_path_factory.mktemp("home")) as process:
         yield process
         process.check_has_not_failed()
@@ -40,7 +40,7 @@ def job_id() -> str:
 
 @pytest.fixture
 def nothing_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """No variable of ours, and an empty home."""
+    """No `OCTOSTORE_` variables, and an empty home."""
     for variable in [name for name in os.environ if name.startswith("OCTOSTORE_")]:
         monkeypatch.delenv(variable)
     home = tmp_path / "home"
@@ -50,7 +50,7 @@ def nothing_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @pytest.fixture(params=["sync", "async"])
 def connect(request: pytest.FixtureRequest, nothing_set: Path) -> Iterator[Connect]:
-    """`octostore.connect`, and then `octostore.connect_async` as if it were the same."""
+    """`octostore.connect`, then `octostore.connect_async` behind the same interface."""
     del nothing_set
     with ExitStack() as at_end:
         loop = Loop() if request.param == "async" else None
@@ -71,7 +71,7 @@ def connect(request: pytest.FixtureRequest, nothing_set: Path) -> Iterator[Conne
 
 @pytest.fixture
 def shorten(monkeypatch: pytest.MonkeyPatch) -> Shorten:
-    """`shorten(GIVE_UP_SECONDS=0.5)`: for the clients, sync and async."""
+    """`shorten(GIVE_UP_SECONDS=0.5)` sets it for the sync and the async client."""
 
     def set_all(**seconds: float) -> None:
         for name, value in seconds.items():

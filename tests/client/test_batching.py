@@ -1,4 +1,4 @@
-"""Several commands in several calls: what was answered before a fault is told all the same."""
+"""Batches that take several calls: replies from before a fault are returned all the same."""
 
 import asyncio
 from collections.abc import Sequence
@@ -20,9 +20,9 @@ def batch_of(count: int) -> Batch:
     return Batch([ClaimJob(job_id=f"job-{number}", owner="me") for number in range(count)], atomic=count <= BATCH_MAX)
 
 
-def carry_out_with(answers: list[list[Any]], batch: Batch, *, is_async: bool) -> list[Any]:
-    """By a port that gives `answers` to one call after the other."""
-    calls = iter(answers)
+def run_on_port(replies: list[list[Any]], batch: Batch, *, is_async: bool) -> list[Any]:
+    """Run `batch` on a port whose calls return `replies`, one after the other."""
+    calls = iter(replies)
 
     def execute_all(_commands: Sequence[Command[Any]], *, atomic: bool) -> list[Any]:
         assert atomic == (len(batch.commands) <= BATCH_MAX)
@@ -38,13 +38,13 @@ def carry_out_with(answers: list[list[Any]], batch: Batch, *, is_async: bool) ->
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_what_was_answered_is_told_though_the_rest_is_not(is_async: bool) -> None:
-    answers = ["claimed"] * BATCH_MAX, [GONE] * 2
-    assert carry_out_with(list(answers), batch_of(BATCH_MAX + 2), is_async=is_async) == [*answers[0], *answers[1]]
+def test_earlier_replies_are_returned_when_a_later_call_fails(is_async: bool) -> None:
+    replies = ["claimed"] * BATCH_MAX, [GONE] * 2
+    assert run_on_port(list(replies), batch_of(BATCH_MAX + 2), is_async=is_async) == [*replies[0], *replies[1]]
     with pytest.raises(Unreachable):
-        carry_out_with([[GONE] * 2], batch_of(2), is_async=is_async)
+        run_on_port([[GONE] * 2], batch_of(2), is_async=is_async)
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_what_has_to_be_repeated_and_fails_does_not_take_the_others_along(is_async: bool) -> None:
-    assert carry_out_with([[LOST, "claimed"], [GONE]], batch_of(2), is_async=is_async) == [GONE, "claimed"]
+def test_a_repeated_command_that_fails_does_not_affect_the_others(is_async: bool) -> None:
+    assert run_on_port([[LOST, "claimed"], [GONE]], batch_of(2), is_async=is_async) == [GONE, "claimed"]

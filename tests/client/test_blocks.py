@@ -1,4 +1,4 @@
-"""The blocks of `hold()` and of sessions, and the heart inside them, against a store that answers as the test says."""
+"""The `with` blocks of `hold()` and of sessions, and their heartbeater, with a store whose faults the test sets."""
 
 import asyncio
 import threading
@@ -30,7 +30,7 @@ LONG = 86_400
 
 
 class Port(EmbeddedPort):
-    """A store in memory that fails as often as it is told to, before it does anything."""
+    """A store in memory that first raises the test's faults, before it does anything."""
 
     def __init__(self) -> None:
         super().__init__(LocalStore(MemoryBackend))
@@ -74,7 +74,7 @@ def events_of(port: Port) -> list[str]:
 # A claim
 
 
-def test_after_its_block_a_claim_is_not_ours_any_more(port: Port) -> None:
+def test_after_its_block_a_claim_is_no_longer_ours(port: Port) -> None:
     with held(port) as claim:
         assert claim.remaining() > 0
     assert claim.remaining() == 0
@@ -85,15 +85,15 @@ def test_after_its_block_a_claim_is_not_ours_any_more(port: Port) -> None:
     assert events_of(port) == ["claimed", "released"]
 
 
-def test_a_claim_whose_block_has_ended_is_kept_by_nobody(port: Port) -> None:
-    """Its next heartbeat would have been due only much later."""
+def test_a_claim_whose_block_has_ended_is_garbage_collected(port: Port) -> None:
+    """Even though its next heartbeat would have been due much later."""
     with held(port) as claim:
         kept = weakref.ref(claim)
     del claim
     assert kept() is None
 
 
-def test_progress_makes_it_last_longer(port: Port) -> None:
+def test_progress_renews_the_lease(port: Port) -> None:
     with held(port) as claim:
         before = claim._authority.ends_at
         time.sleep(0.01)
@@ -102,7 +102,7 @@ def test_progress_makes_it_last_longer(port: Port) -> None:
 
 
 @pytest.mark.parametrize("write", ["progress", "checkpoint"])
-def test_who_has_lost_it_writes_nothing_any_more(port: Port, write: str) -> None:
+def test_an_owner_that_lost_its_lease_writes_nothing(port: Port, write: str) -> None:
     with held(port) as claim:
         claim.lost.set()
         assert claim.remaining() == 0
@@ -111,14 +111,14 @@ def test_who_has_lost_it_writes_nothing_any_more(port: Port, write: str) -> None
         assert port.asked == []
 
 
-def test_a_fault_at_the_end_is_tried_again(port: Port) -> None:
+def test_a_fault_at_the_release_is_retried(port: Port) -> None:
     with held(port):
         port.faults = [away(), away()]
     assert events_of(port) == ["claimed", "released"]
 
 
 @pytest.mark.parametrize("reason", ["read_only", "closed", "corrupt"])
-def test_a_fault_that_lasts_is_told_at_once(port: Port, reason: str) -> None:
+def test_a_lasting_fault_is_raised_at_once(port: Port, reason: str) -> None:
     with held(port) as claim:
         port.faults = [away(reason)] * 5
         with pytest.raises(Unreachable):
@@ -127,7 +127,7 @@ def test_a_fault_that_lasts_is_told_at_once(port: Port, reason: str) -> None:
         port.faults.clear()
 
 
-def test_a_fault_that_passes_is_not_told(port: Port) -> None:
+def test_a_passing_fault_is_retried(port: Port) -> None:
     with held(port) as claim:
         port.faults = [away("network"), away("busy")]
         claim.checkpoint({"step": 1})
@@ -145,7 +145,7 @@ def test_what_a_block_raises_decides_how_its_claim_ends(port: Port, error: BaseE
     assert octostore.OctoStore(port).get_job("job").last_outcome == outcome
 
 
-def test_what_a_block_raises_matters_more_than_a_release_that_fails(port: Port) -> None:
+def test_an_exception_in_a_block_takes_precedence_over_a_failing_release(port: Port) -> None:
     def fail() -> None:
         with held(port):
             port.faults = [away("closed")] * 3
@@ -155,7 +155,7 @@ def test_what_a_block_raises_matters_more_than_a_release_that_fails(port: Port) 
         fail()
 
 
-def test_a_release_that_fails_is_told_where_nothing_else_went_wrong(port: Port) -> None:
+def test_a_failing_release_is_raised_if_nothing_else_went_wrong(port: Port) -> None:
     def end() -> None:
         with held(port):
             port.faults = [away("closed")] * 3
@@ -164,7 +164,7 @@ def test_a_release_that_fails_is_told_where_nothing_else_went_wrong(port: Port) 
         end()
 
 
-def test_how_it_ends_can_be_left_to_time(port: Port) -> None:
+def test_a_claim_can_be_left_to_expire(port: Port) -> None:
     with held(port) as claim:
         claim.let_expire()
     assert events_of(port) == ["claimed"]
@@ -172,7 +172,7 @@ def test_how_it_ends_can_be_left_to_time(port: Port) -> None:
 
 @pytest.mark.parametrize(("waited_share", "is_refreshed"), [(0.0, False), (0.2, False), (0.3, True), (2.0, True)])
 def test_a_claim_that_was_waited_for_is_renewed_first(port: Port, waited_share: float, is_refreshed: bool) -> None:
-    """It is counted from before the wait, and would seem to be over."""
+    """Its lease is counted from before the wait, and would seem to have expired."""
     reply: ClaimReply = port.execute(ClaimJob(job_id="job", owner="ann", ttl=100))
     refresh = refresh_command(Granted(reply, boottime() - waited_share * 100, 100_000))
     assert isinstance(refresh, HeartbeatJob) == is_refreshed
@@ -185,7 +185,7 @@ def test_a_task_that_was_handed_over_is_not_touched_by_the_end_of_its_block(port
     with HeldClaim(port, Granted(reply, asked_at, reply.remaining_ms or 0)) as claim:
         claim.hand_over("bob")
         assert claim.remaining() == 0
-        assert claim._heartbeater._beat is None, "and nobody heartbeats for it"
+        assert claim._heartbeater._beat is None, "and it gets no more heartbeats"
         with pytest.raises(LeaseLost, match="handed over to 'bob'"):
             claim.check()
         before = len(events_of(port))
@@ -196,7 +196,7 @@ def test_a_task_that_was_handed_over_is_not_touched_by_the_end_of_its_block(port
 def test_a_claim_is_not_released_by_a_forked_child(port: Port) -> None:
     claim = held(port)
     with claim:
-        claim._pid += 1  # as if it were the child that leaves the block
+        claim._pid += 1  # as if the child left the block
     assert events_of(port) == ["claimed"]
     port.execute(ReleaseJob(job_id="job", lease_id=claim.lease_id))
 
@@ -222,7 +222,7 @@ def test_a_block_of_asyncio_that_is_never_entered_is_warned_about() -> None:
         asyncio.run(run())
 
 
-def test_what_is_wrong_with_a_hold_is_said_before_its_block(port: Port) -> None:
+def test_bad_arguments_of_hold_are_refused_before_its_block(port: Port) -> None:
     with pytest.raises(octostore.InvalidInput, match="ttl"):
         octostore.OctoStore(port).hold("job", ttl=0)
 
@@ -246,7 +246,7 @@ def test_a_hold_decorates_a_function_that_is_called_many_times(port: Port) -> No
 
 
 async def _coroutine() -> None:
-    """Runs when it is awaited."""
+    """Runs only if awaited."""
 
 
 async def _async_generator() -> AsyncIterator[int]:
@@ -258,14 +258,16 @@ def _generator() -> Iterator[int]:
 
 
 @pytest.mark.parametrize("function", [_coroutine, _async_generator, _generator])
-def test_a_hold_does_not_decorate_what_runs_after_its_block(port: Port, function: Callable[[], Any]) -> None:
+def test_a_hold_does_not_decorate_a_function_that_would_run_after_its_block(
+    port: Port, function: Callable[[], Any]
+) -> None:
     with pytest.raises(octostore.InvalidInput, match=r"hold\('job'\) would end before _\w+ runs"):
         octostore.OctoStore(port).hold("job")(function)
     assert events_of(port) == []
 
 
 class Breaking:
-    """Spans whose `process` cannot begin, or during which Ctrl-C arrives."""
+    """Spans that cannot start `process`, or that Ctrl-C interrupts."""
 
     def __init__(self, error: BaseException) -> None:
         self._error = error
@@ -300,21 +302,21 @@ def test_a_block_of_asyncio_that_cannot_begin_does_not_keep_its_claim() -> None:
 
 
 class Interrupted(LocalStore):
-    """Ctrl-C comes while the first answer is waited for; the store has the command by then."""
+    """Ctrl-C arrives while the caller waits for the first reply; the store already has the command."""
 
     is_first = True
-    answered_after: float | None = None
-    """Seconds, if the answer is to come late."""
+    reply_delay_seconds: float | None = None
+    """None: at once."""
 
     def submit(self, commands: Sequence[AnyCommand]) -> "Future[list[Any]]":
-        answers = super().submit(commands)
+        replies = super().submit(commands)
         if self.is_first:
             self.is_first = False
             waited_for: Future[Any] = _Interrupting()
-            later = threading.Timer(self.answered_after or 0, lambda: waited_for.set_result(answers.result()))
-            later.start() if self.answered_after else answers.add_done_callback(lambda _: later.function())
+            later = threading.Timer(self.reply_delay_seconds or 0, lambda: waited_for.set_result(replies.result()))
+            later.start() if self.reply_delay_seconds else replies.add_done_callback(lambda _: later.function())
             return waited_for
-        return answers
+        return replies
 
 
 class _Interrupting(Future[Any]):
@@ -327,7 +329,7 @@ class _Interrupting(Future[Any]):
         return super().result(timeout)
 
 
-def test_what_an_interrupted_call_claimed_is_given_back() -> None:
+def test_a_claim_of_an_interrupted_call_is_undone() -> None:
     port = EmbeddedPort(Interrupted(MemoryBackend))
     with pytest.raises(KeyboardInterrupt):
         port.execute(ClaimJob(job_id="job", owner="ann", ttl=LONG))
@@ -337,11 +339,11 @@ def test_what_an_interrupted_call_claimed_is_given_back() -> None:
     port.close()
 
 
-def test_an_interrupted_call_is_given_back_also_if_the_store_is_closed_right_away() -> None:
-    """As a command does that is stopped with Ctrl-C."""
+def test_a_claim_of_an_interrupted_call_is_undone_even_if_the_store_is_closed_at_once() -> None:
+    """A command that is stopped with Ctrl-C closes its store at once."""
     rows = MemoryRows()
     store = Interrupted(lambda: MemoryBackend(rows))
-    store.answered_after = 0.2
+    store.reply_delay_seconds = 0.2
     port = EmbeddedPort(store)
     with pytest.raises(KeyboardInterrupt):
         port.execute(ClaimJob(job_id="job", owner="ann", ttl=LONG))
@@ -354,20 +356,20 @@ def test_an_interrupted_call_is_given_back_also_if_the_store_is_closed_right_awa
 # A session
 
 
-def test_a_session_that_was_closed_or_handed_over_lives_no_longer_here(port: Port) -> None:
+def test_a_closed_or_handed_over_session_is_no_longer_ours(port: Port) -> None:
     store = octostore.OctoStore(port)
     for end in ("close", "hand_over"):
         with store.open_session("ann", session_id=end, ttl=LONG) as session:
             assert session.remaining() > 0
             session.close() if end == "close" else session.hand_over("bob")
             assert session.remaining() == 0
-            assert session._heartbeater._beat is None, "and nobody heartbeats for it"
+            assert session._heartbeater._beat is None, "and it gets no more heartbeats"
             if end == "close":
-                session._is_handed_over = True  # nothing is left to close
+                session._is_handed_over = True  # so that leaving the block does not close it again
     assert store.get_session("hand_over").status == "open"
 
 
-def test_keeping_a_session_alive_makes_it_last_longer(port: Port) -> None:
+def test_keepalive_renews_a_session(port: Port) -> None:
     session = octostore.OctoStore(port).open_session("ann", ttl=LONG)
     before = session._authority.ends_at
     time.sleep(0.01)
@@ -375,7 +377,7 @@ def test_keeping_a_session_alive_makes_it_last_longer(port: Port) -> None:
     assert session._authority.ends_at > before
 
 
-def test_a_session_knows_what_it_saved(port: Port) -> None:
+def test_a_session_remembers_what_it_saved(port: Port) -> None:
     session = octostore.OctoStore(port).open_session("ann", session_id="s")
     session.save({"turn": 4}, phase="planning")
     assert (session.context, session.phase) == ({"turn": 4}, "planning")
@@ -384,7 +386,7 @@ def test_a_session_knows_what_it_saved(port: Port) -> None:
 def test_what_happened_since_a_session_was_saved(port: Port) -> None:
     store = octostore.OctoStore(port)
     first = store.open_session("ann", session_id="s")
-    assert [event.type for event in first.since()] == ["session_opened"], "with nothing saved, everything"
+    assert [event.type for event in first.since()] == ["session_opened"], "all events if nothing was saved"
     store.claim_job("before", session_id="s")
     first.save({"turn": 1})
     store.claim_job("after", session_id="s")
@@ -397,132 +399,132 @@ def test_what_happened_since_a_session_was_saved(port: Port) -> None:
     assert ("claimed", "elsewhere") not in seen
 
 
-# A heart, with time and every answer in the test's hands
+# A heartbeater, with the clock and every reply set by the test
 
 
-class Body:
+class Bench:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, ttl: float = 30) -> None:
         self.now = 100.0
         self.due: list[float] = []
-        self.beats: list[Future[HeartbeatReply]] = []
+        self.heartbeats: list[Future[HeartbeatReply]] = []
         self.lost: list[object] = []
-        self.is_told = threading.Event()
+        self.on_lost_called = threading.Event()
         self.lateness = Lateness()
-        pulse = SimpleNamespace(schedule=lambda _heart, due_at: self.due.append(due_at))
+        pulse = SimpleNamespace(schedule=lambda _heartbeater, due_at: self.due.append(due_at))
         monkeypatch.setattr("octostore.client.heartbeater._heartbeat_thread", pulse)
         self.authority = Authority(lambda: self.now, self.lateness)
         self.authority.renew(self.now, round(ttl * 1_000))
-        self.heart = Heartbeater(self.beat, self.authority, ttl, self.on_lost)
-        self.heart.start()
+        self.heartbeater = Heartbeater(self.heartbeat, self.authority, ttl, self.on_lost)
+        self.heartbeater.start()
 
-    def beat(self) -> "Future[HeartbeatReply]":
-        self.beats.append(Future())
-        return self.beats[-1]
+    def heartbeat(self) -> "Future[HeartbeatReply]":
+        self.heartbeats.append(Future())
+        return self.heartbeats[-1]
 
     def on_lost(self, why: object) -> None:
         self.lost.append(why)
-        self.is_told.set()
+        self.on_lost_called.set()
 
-    def until_due(self) -> None:
+    def go_to_due(self) -> None:
         self.now = self.due[-1]
-        self.heart.step()
+        self.heartbeater.step()
 
-    def answer(self, remaining_ms: int = 30_000) -> None:
-        self.beats[-1].set_result(
+    def reply(self, remaining_ms: int = 30_000) -> None:
+        self.heartbeats[-1].set_result(
             HeartbeatReply(job_id="job", expires_at=to_datetime(0), remaining_ms=remaining_ms, renew_after_ms=0)
         )
 
 
 @pytest.fixture
-def body(monkeypatch: pytest.MonkeyPatch) -> Body:
-    return Body(monkeypatch)
+def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
+    return Bench(monkeypatch)
 
 
-def test_a_heart_that_was_stopped_beats_no_more(body: Body) -> None:
-    body.heart.stop()
-    body.until_due()
-    body.now = body.authority.ends_at + 1
-    body.heart.step()
-    assert (body.beats, body.lost) == ([], [])
+def test_a_stopped_heartbeater_sends_no_more_heartbeats(bench: Bench) -> None:
+    bench.heartbeater.stop()
+    bench.go_to_due()
+    bench.now = bench.authority.ends_at + 1
+    bench.heartbeater.step()
+    assert (bench.heartbeats, bench.lost) == ([], [])
 
 
-def test_it_does_nothing_before_it_is_due(body: Body) -> None:
-    body.now = body.due[-1] - 0.001
-    body.heart.step()
-    assert body.beats == []
+def test_it_does_nothing_before_it_is_due(bench: Bench) -> None:
+    bench.now = bench.due[-1] - 0.001
+    bench.heartbeater.step()
+    assert bench.heartbeats == []
 
 
-def test_while_an_answer_is_awaited_no_second_beat_begins(body: Body) -> None:
-    """Also when the claim was renewed in another way meanwhile, such as by reporting progress."""
-    body.until_due()
-    assert body.due[-1] == body.authority.ends_at
-    body.authority.renew(body.now, 60_000)
-    body.until_due()
-    assert len(body.beats) == 1
-    assert body.due[-1] == body.authority.ends_at
-    before = body.authority.ends_at
-    body.answer(600_000)
-    body.until_due()
-    assert body.authority.ends_at > before, "it is still taken when it comes"
+def test_no_heartbeat_starts_while_another_one_awaits_its_reply(bench: Bench) -> None:
+    """Not even if the lease was renewed in another way meanwhile, for example by reporting progress."""
+    bench.go_to_due()
+    assert bench.due[-1] == bench.authority.ends_at
+    bench.authority.renew(bench.now, 60_000)
+    bench.go_to_due()
+    assert len(bench.heartbeats) == 1
+    assert bench.due[-1] == bench.authority.ends_at
+    before = bench.authority.ends_at
+    bench.reply(600_000)
+    bench.go_to_due()
+    assert bench.authority.ends_at > before, "the reply still counts when it arrives"
 
 
-def test_it_is_told_once_and_no_later_than_its_authority_ends(body: Body) -> None:
-    body.until_due()
-    assert body.due[-1] == body.authority.ends_at, "nobody needs to answer for it to be known"
-    body.until_due()
-    assert body.is_told.wait(30)
-    body.heart.step()
-    assert body.lost == [None]
+def test_on_lost_is_called_once_and_no_later_than_the_authority_ends(bench: Bench) -> None:
+    bench.go_to_due()
+    assert bench.due[-1] == bench.authority.ends_at, "no reply is needed to notice it"
+    bench.go_to_due()
+    assert bench.on_lost_called.wait(30)
+    bench.heartbeater.step()
+    assert bench.lost == [None]
 
 
-def test_on_a_machine_that_has_become_busy_it_gives_up_earlier(body: Body) -> None:
-    body.until_due()
-    assert body.heart.give_up_sooner() == body.authority.ends_at
-    body.lateness.note(body.now - 1, body.now)
-    assert body.heart.give_up_sooner() == body.authority.ends_at - SAFETY
-    body.now = body.authority.ends_at - SAFETY
-    body.lateness.note(body.now - 1, body.now)
-    body.heart.step()
-    assert body.is_told.wait(30)
+def test_on_a_busy_machine_it_gives_up_earlier(bench: Bench) -> None:
+    bench.go_to_due()
+    assert bench.heartbeater.give_up_sooner() == bench.authority.ends_at
+    bench.lateness.note(bench.now - 1, bench.now)
+    assert bench.heartbeater.give_up_sooner() == bench.authority.ends_at - SAFETY
+    bench.now = bench.authority.ends_at - SAFETY
+    bench.lateness.note(bench.now - 1, bench.now)
+    bench.heartbeater.step()
+    assert bench.on_lost_called.wait(30)
 
 
-def test_a_beat_is_never_due_after_the_authority_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    body = Body(monkeypatch, ttl=30)
-    body.until_due()
-    body.answer(1_000)  # somebody has made the claim shorter
-    body.authority._ends_at = body.now + 0.5
-    body.until_due()
-    assert body.due[-1] <= body.authority.ends_at
+def test_a_heartbeat_is_never_due_after_the_authority_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch, ttl=30)
+    bench.go_to_due()
+    bench.reply(1_000)  # someone has shortened the lease
+    bench.authority._ends_at = bench.now + 0.5
+    bench.go_to_due()
+    assert bench.due[-1] <= bench.authority.ends_at
 
 
-def test_after_a_fault_it_beats_again_soon(body: Body) -> None:
-    body.until_due()
-    body.beats[-1].set_exception(away())
-    body.until_due()
-    assert 0 < body.due[-1] - body.now <= 1.5 * RETRY_SECONDS
-    body.until_due()
-    assert len(body.beats) == 2
+def test_after_a_fault_it_retries_soon(bench: Bench) -> None:
+    bench.go_to_due()
+    bench.heartbeats[-1].set_exception(away())
+    bench.go_to_due()
+    assert 0 < bench.due[-1] - bench.now <= 1.5 * RETRY_SECONDS
+    bench.go_to_due()
+    assert len(bench.heartbeats) == 2
 
 
-def test_a_beat_that_cannot_even_begin_is_a_fault_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    body = Body(monkeypatch)
+def test_a_heartbeat_that_cannot_even_start_is_a_fault_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch)
     begun: list[float] = []
 
     def raise_first() -> "Future[HeartbeatReply]":
-        begun.append(body.now)
+        begun.append(bench.now)
         if len(begun) == 1:
             raise RuntimeError("no thread")
-        return body.beat()
+        return bench.heartbeat()
 
-    body.heart._beat = raise_first
-    body.until_due()
-    body.until_due()
-    body.until_due()
-    assert (len(begun), len(body.beats), body.lost) == (2, 1, [])
+    bench.heartbeater._beat = raise_first
+    bench.go_to_due()
+    bench.go_to_due()
+    bench.go_to_due()
+    assert (len(begun), len(bench.heartbeats), bench.lost) == (2, 1, [])
 
 
-def test_one_heart_that_goes_wrong_does_not_stop_the_others(caplog: pytest.LogCaptureFixture) -> None:
-    beaten = threading.Event()
+def test_one_broken_heartbeater_does_not_stop_the_others(caplog: pytest.LogCaptureFixture) -> None:
+    sent = threading.Event()
     wrong = threading.Event()
 
     class Wrong(Heartbeater):
@@ -530,18 +532,18 @@ def test_one_heart_that_goes_wrong_does_not_stop_the_others(caplog: pytest.LogCa
             wrong.set()
             raise RuntimeError("a bug")
 
-    def beat() -> "Future[HeartbeatReply]":
-        beaten.set()
+    def heartbeat() -> "Future[HeartbeatReply]":
+        sent.set()
         return Future()
 
-    hearts = []
+    heartbeaters = []
     for kind in (Wrong, Heartbeater):
         authority = Authority()
         authority.renew(authority.now(), 10_000)
-        hearts.append(kind(beat, authority, 0.03, lambda _why: None))
-    hearts[0].start()
+        heartbeaters.append(kind(heartbeat, authority, 0.03, lambda _why: None))
+    heartbeaters[0].start()
     assert wrong.wait(30)
-    hearts[1].start()
-    assert beaten.wait(30)
-    hearts[1].stop()
+    heartbeaters[1].start()
+    assert sent.wait(30)
+    heartbeaters[1].stop()
     assert "a heartbeat failed" in caplog.text

@@ -1,4 +1,4 @@
-"""A claim that nobody waits for any more is given back: it must not become an owner that does not know it is one."""
+"""A claim whose caller is gone is undone: no owner may exist that does not know it is one."""
 
 import asyncio
 import threading
@@ -20,8 +20,8 @@ from octostore.stores.writer import Done
 from tests.support.processes import PATIENCE_SECONDS, until
 
 
-def test_a_cancelled_claim_is_given_back(tmp_path: Path) -> None:
-    """The writer is kept busy by a real transaction, so that the task is cancelled before its claim is answered."""
+def test_a_cancelled_claim_is_undone(tmp_path: Path) -> None:
+    """A real transaction keeps the writer busy, so that the task is cancelled before it gets its reply."""
     path = tmp_path / "store.db"
     local = LocalStore(lambda: SqliteBackend(path))
     local.create()
@@ -44,10 +44,10 @@ def test_a_cancelled_claim_is_given_back(tmp_path: Path) -> None:
     blocker.close()
 
 
-def test_a_claim_that_is_cancelled_when_its_answer_has_come_is_given_back(
+def test_a_claim_that_is_cancelled_after_its_reply_arrived_is_undone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After the answer was delivered, and before the task has had its turn to take it."""
+    """The reply was delivered, but the task has not run since."""
     local = LocalStore(lambda: SqliteBackend(tmp_path / "store.db"))
     submit_to = local.submit_to
 
@@ -56,12 +56,12 @@ def test_a_claim_that_is_cancelled_when_its_answer_has_come_is_given_back(
         loop = asyncio.get_running_loop()
 
         def submit_and_cancel(commands: Sequence[AnyCommand], done: Done) -> None:
-            def answer_and_cancel(outcome: list[Any] | Exception) -> None:
+            def reply_and_cancel(outcome: list[Any] | Exception) -> None:
                 done(outcome)
                 loop.call_soon(task.cancel)
 
             def in_one_turn(outcome: list[Any] | Exception) -> None:
-                loop.call_soon_threadsafe(answer_and_cancel, outcome)
+                loop.call_soon_threadsafe(reply_and_cancel, outcome)
 
             submit_to(commands, in_one_turn)
 
@@ -77,7 +77,7 @@ def test_a_claim_that_is_cancelled_when_its_answer_has_come_is_given_back(
 
 
 def only_once(call: Any, stuck: asyncio.Event) -> Any:
-    """`call`, which does not come to an end the second time."""
+    """`call`, which never returns the second time."""
     calls: list[Any] = []
 
     async def called(*args: Any, **options: Any) -> Any:
@@ -91,7 +91,7 @@ def only_once(call: Any, stuck: asyncio.Event) -> Any:
 
 
 async def give_up(store: octostore.AsyncOctoStore, claiming: Any, stuck: asyncio.Event) -> None:
-    """And see that nothing is left."""
+    """Cancel `claiming` at its second step and check that no claim is left."""
     task = asyncio.create_task(claiming)
     await stuck.wait()
     assert (await store.list_jobs(status="claimed")).jobs != []
@@ -104,7 +104,7 @@ async def give_up(store: octostore.AsyncOctoStore, claiming: Any, stuck: asyncio
 
 
 @pytest.mark.parametrize("is_atomic", [True, False])
-def test_what_was_claimed_in_the_steps_before_is_given_back(tmp_path: Path, is_atomic: bool) -> None:
+def test_the_claims_of_earlier_steps_are_undone(tmp_path: Path, is_atomic: bool) -> None:
     async def main() -> None:
         stuck = asyncio.Event()
         port = AsyncEmbeddedPort(LocalStore(lambda: SqliteBackend(tmp_path / "store.db")))
@@ -117,7 +117,7 @@ def test_what_was_claimed_in_the_steps_before_is_given_back(tmp_path: Path, is_a
     asyncio.run(main())
 
 
-def test_a_claim_is_given_back_also_when_the_loop_has_ended_meanwhile(tmp_path: Path) -> None:
+def test_a_claim_is_undone_even_if_the_loop_has_ended(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     local = LocalStore(lambda: SqliteBackend(path))
     local.create()
@@ -182,8 +182,8 @@ def test_a_cancelled_session_is_closed(tmp_path: Path) -> None:
     blocker.close()
 
 
-def test_a_hold_does_not_wait_for_the_callers_threads(tmp_path: Path) -> None:
-    """All threads of the loop are busy for longer than the lease."""
+def test_a_hold_does_not_need_a_thread_of_the_loop(tmp_path: Path) -> None:
+    """All of the loop's threads are busy for longer than the TTL."""
     finish = threading.Event()
 
     async def main() -> None:
@@ -200,7 +200,7 @@ def test_a_hold_does_not_wait_for_the_callers_threads(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_a_loop_that_ends_while_somebody_waits_does_not_stop_the_store(tmp_path: Path) -> None:
+def test_a_loop_that_ends_while_a_task_waits_does_not_stop_the_store(tmp_path: Path) -> None:
     local = LocalStore(lambda: SqliteBackend(tmp_path / "store.db"))
 
     async def wait_and_give_up() -> None:
@@ -218,7 +218,7 @@ def test_a_loop_that_ends_while_somebody_waits_does_not_stop_the_store(tmp_path:
     local.close()
 
 
-def test_a_waiter_that_is_cancelled_leaves_no_claim(tmp_path: Path) -> None:
+def test_a_cancelled_waiter_leaves_no_claim(tmp_path: Path) -> None:
     async def main() -> None:
         async with await octostore.connect_async(f"sqlite:///{tmp_path}/store.db") as store:
             held = await store.claim_job("job")
@@ -232,7 +232,7 @@ def test_a_waiter_that_is_cancelled_leaves_no_claim(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_a_cancelled_hold_gives_the_job_back(tmp_path: Path) -> None:
+def test_a_cancelled_hold_releases_the_job(tmp_path: Path) -> None:
     async def main() -> None:
         async with await octostore.connect_async(f"sqlite:///{tmp_path}/store.db") as store:
             entered = asyncio.Event()
@@ -252,7 +252,7 @@ def test_a_cancelled_hold_gives_the_job_back(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_a_hold_that_is_cancelled_while_the_store_fails_gives_the_job_back_later(
+def test_a_hold_that_is_cancelled_while_the_store_fails_releases_the_job_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     local = LocalStore(lambda: SqliteBackend(tmp_path / "store.db"))

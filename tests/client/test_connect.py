@@ -1,4 +1,4 @@
-"""One URL decides where ownership lives."""
+"""One URL selects the store."""
 
 import stat
 from pathlib import Path
@@ -46,7 +46,7 @@ def test_an_absolute_path_and_a_second_connection(tmp_path: Path) -> None:
         assert two.claim_job("job").owner == "one"
 
 
-def test_a_relative_path_stays_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_path_does_not_follow_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with octostore.connect("sqlite:///jobs.db") as store:
         (tmp_path / "elsewhere").mkdir()
         monkeypatch.chdir(tmp_path / "elsewhere")
@@ -68,13 +68,13 @@ def test_a_relative_path_stays_where_it_was(tmp_path: Path, monkeypatch: pytest.
         "",
     ],
 )
-def test_urls_that_make_no_sense(url: str) -> None:
+def test_invalid_urls_are_refused(url: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         octostore.connect(url)
     assert caught.value.field == "url"
 
 
-def test_a_path_is_no_url() -> None:
+def test_a_path_is_not_a_url() -> None:
     with pytest.raises(InvalidInput, match="must be text"):
         octostore.connect(Path("jobs.db"))  # type: ignore[arg-type]
 
@@ -93,19 +93,19 @@ def test_the_owner_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -
         assert store.claim_job("three", owner="me").owner == "me"
 
 
-def test_arguments_that_would_only_fail_later_are_refused_now() -> None:
+def test_arguments_that_would_fail_later_are_refused_at_once() -> None:
     with pytest.raises(InvalidInput):
         octostore.connect("memory:", retry={"base_ms": 5})  # type: ignore[arg-type]
 
     async def coroutine(_claim: object) -> None: ...
 
     with octostore.connect("memory:") as store:
-        for handler in ("no function", coroutine):
+        for handler in ("not a function", coroutine):
             with pytest.raises(InvalidInput):
                 store.work("queue", handler)  # type: ignore[arg-type]
 
 
-def test_a_closed_store_says_so() -> None:
+def test_a_closed_store_raises_unreachable() -> None:
     store = octostore.connect("memory:")
     store.close()
     store.close()

@@ -1,4 +1,4 @@
-"""Answers as servers and proxies write them, in pieces of any size, and as nobody should."""
+"""HTTP responses as servers and proxies write them, in pieces of any size, and malformed ones."""
 
 import http.client
 import socket
@@ -23,10 +23,10 @@ class Line(NamedTuple):
     far: socket.socket
 
     def write(self, *pieces: bytes) -> None:
-        """In another thread: what is long waits for its reader."""
+        """In another thread, because long data waits for its reader."""
 
         def run() -> None:
-            with suppress(OSError):  # the reader may have had enough
+            with suppress(OSError):  # the reader may have hung up
                 for piece in pieces:
                     self.far.sendall(piece)
                 self.far.shutdown(socket.SHUT_WR)
@@ -57,19 +57,22 @@ ENDLESS = b"HTTP/1.1 200 OK\r\n\r\n" + JSON
 GOOD = {
     "a length": (SIZED, False),
     "chunks": (CHUNKED + b"\r\n", False),
-    "headers behind chunks": (CHUNKED + b"Server-Timing: x\r\nAge: 1\r\n\r\n", False),
+    "headers after chunks": (CHUNKED + b"Server-Timing: x\r\nAge: 1\r\n\r\n", False),
     "the end of the connection": (ENDLESS, True),
-    "announced to be the last": (SIZED.replace(b"\r\n\r\n", b"\r\nConnection: Close\r\n\r\n"), True),
+    "announced as the last": (SIZED.replace(b"\r\n\r\n", b"\r\nConnection: Close\r\n\r\n"), True),
     "an old server": (SIZED.replace(b"HTTP/1.1", b"HTTP/1.0"), True),
     "an old server, until the end": (ENDLESS.replace(b"HTTP/1.1", b"HTTP/1.0"), True),
-    "no reason": (SIZED.replace(b" OK", b""), False),
-    "an early answer": (b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n" + SIZED, False),
+    "no reason phrase": (SIZED.replace(b" OK", b""), False),
+    "interim responses": (
+        b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n" + SIZED,
+        False,
+    ),
     "other spaces": (SIZED.replace(b": 21", b":\t 21 "), False),
 }
 
 
 @pytest.mark.parametrize(("data", "is_last"), GOOD.values(), ids=GOOD)
-def test_an_answer_in_whatever_pieces(data: bytes, is_last: bool, line: Line) -> None:
+def test_a_response_in_single_bytes(data: bytes, is_last: bool, line: Line) -> None:
     line.write(*(data[at : at + 1] for at in range(len(data))))
     response = line.ask()
     assert (response.status, response.read(), response.is_last) == (200, JSON, is_last)
@@ -77,21 +80,21 @@ def test_an_answer_in_whatever_pieces(data: bytes, is_last: bool, line: Line) ->
 
 
 @pytest.mark.parametrize("status", [204, 304])
-def test_an_answer_without_a_body_is_complete(status: int, line: Line) -> None:
+def test_a_response_without_a_body_is_complete(status: int, line: Line) -> None:
     line.far.sendall(b"HTTP/1.1 %d Nothing\r\nContent-Length: 21\r\nRetry-After: 3\r\n\r\n" % status)
     response = line.ask()
     assert (response.status, response.read(), response.is_last) == (status, b"", False)
     assert response.headers["retry-after"] == "3"
 
 
-def test_one_answer_after_the_other(line: Line) -> None:
+def test_one_response_after_the_other(line: Line) -> None:
     for data in (SIZED, CHUNKED + b"\r\n", SIZED):
         line.far.sendall(data)
         assert line.ask().read() == JSON
         assert not line.near.has_ended()
     line.far.sendall(SIZED + b"H")
     assert line.ask().read() == JSON
-    assert line.near.has_ended(), "what was said without being asked is no answer to the next request"
+    assert line.near.has_ended(), "unsolicited bytes are not a response to the next request"
 
 
 BAD = {
@@ -105,28 +108,28 @@ BAD = {
     "another version": SIZED.replace(b"HTTP/1.1", b"HTTP/2.0"),
     "no status": SIZED.replace(b"200", b"20"),
     "a long status": SIZED.replace(b"200", b"2000"),
-    "a length that is none": SIZED.replace(b"21", b"all"),
-    "a chunk that is none": CHUNKED.replace(b"7\r\n", b"G\r\n"),
+    "an invalid length": SIZED.replace(b"21", b"all"),
+    "an invalid chunk size": CHUNKED.replace(b"7\r\n", b"G\r\n"),
     "a head without end": b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * MAX_HEAD_BYTES,
     "a line without end": CHUNKED.replace(b"7\r\n", b"7;" + b"a" * 4 * MAX_HEAD_BYTES),
 }
 
 
 @pytest.mark.parametrize("data", BAD.values(), ids=BAD)
-def test_what_is_no_answer(data: bytes, line: Line) -> None:
+def test_malformed_responses_are_connection_errors(data: bytes, line: Line) -> None:
     line.write(data)
     with pytest.raises(ConnectionError):
         line.ask().read()
 
 
-def test_silence_is_not_waited_for(line: Line) -> None:
-    for said in (b"", SIZED[:30], CHUNKED[:70]):
-        line.far.sendall(said)
+def test_a_silent_server_times_out(line: Line) -> None:
+    for data in (b"", SIZED[:30], CHUNKED[:70]):
+        line.far.sendall(data)
         with pytest.raises(TimeoutError):
             line.near.ask(REQUEST, 0.01).read()
 
 
-def test_of_a_long_body_only_what_comes_takes_memory(line: Line) -> None:
+def test_memory_is_used_for_received_bytes_only(line: Line) -> None:
     line.write(SIZED.replace(b"21", b"9" * 15))
     with pytest.raises(ConnectionError):
         line.ask().read()
@@ -137,13 +140,13 @@ values = st.text("abc XYZ,;=/09\xe4", max_size=30).map(lambda value: value.strip
 
 
 @given(
-    status=st.integers(200, 599).filter(lambda status: status not in {204, 304}),  # those have no body
+    status=st.integers(200, 599).filter(lambda status: status not in {204, 304}),  # responses without a body
     headers=st.dictionaries(names.map(lambda name: b"X-" + name.lower()), values),
     chunks=st.lists(st.binary(min_size=1, max_size=100)),
     is_chunked=st.booleans(),
     cuts=st.sets(st.integers(1, 400)),
 )
-def test_it_reads_what_the_standard_library_reads(
+def test_it_reads_the_same_as_the_standard_library(
     *, status: int, headers: dict[bytes, bytes], chunks: list[bytes], is_chunked: bool, cuts: set[int]
 ) -> None:
     body = b"".join(chunks)
@@ -158,15 +161,15 @@ def test_it_reads_what_the_standard_library_reads(
         other.sendall(data)
         expected = http.client.HTTPResponse(theirs)
         expected.begin()
-        told = {name.lower(): value.lower() for name, value in expected.getheaders()}
+        expected_headers = {name.lower(): value.lower() for name, value in expected.getheaders()}
         read = expected.read()
     response = Response(_Pieces([data[one:two] for one, two in pairwise(places)]))
-    assert (response.status, response.headers, response.read()) == (status, told, read)
+    assert (response.status, response.headers, response.read()) == (status, expected_headers, read)
     assert response.is_last == expected.will_close
 
 
 class _Pieces(Connection):
-    """Comes in these."""
+    """Data that arrives in these pieces."""
 
     def __init__(self, pieces: list[bytes]) -> None:
         self._came = b""

@@ -1,4 +1,4 @@
-"""Every public name has a docstring that says what it takes, returns and raises; and every example in them runs."""
+"""Every public name has a docstring that describes its arguments, result and exceptions, and a working example."""
 
 import asyncio
 import doctest
@@ -18,7 +18,7 @@ from octostore.core.replies import Reply
 SECTION = re.compile(r"^(Args|Returns|Raises|Example):$", re.MULTILINE)
 ENTRY = re.compile(r"^    (\*{0,2}\w+): \S", re.MULTILINE)
 RECORDS = (Reply, octostore.Event, octostore.OctoStoreError)
-"""What calls return or raise: their examples are those of the calls."""
+"""Returned or raised by calls, whose examples show them."""
 
 
 def public_names() -> Iterator[tuple[str, Any]]:
@@ -48,7 +48,7 @@ CALLS = {name: value for name, value in {**NAMES, **MEMBERS}.items() if inspect.
 EXAMPLES = {
     name: value
     for name, value in {**NAMES, **CALLS}.items()
-    # The methods of an async class have the examples of the sync one's.
+    # Methods of an async class share the examples of the sync class.
     if not (inspect.isclass(value) and issubclass(value, RECORDS)) and ".Async" not in name.removesuffix("Store")
 }
 
@@ -67,20 +67,20 @@ def test_there_is_something_to_check() -> None:
     assert {"octostore.fencing.fenced_update", "octostore.orchestrator.Orchestrator.claim_task"} <= {*EXAMPLES}
 
 
-def test_everything_public_says_what_it_is_in_one_line() -> None:
+def test_every_public_docstring_starts_with_a_one_line_summary() -> None:
     for name, value in {**NAMES, **MEMBERS}.items():
         first, *rest = (inspect.getdoc(value) or "").split("\n")
         assert first.endswith("."), f"{name}: {first!r}"
-        assert not rest or rest[0] == "", f"{name}: its first line goes on"
+        assert not rest or rest[0] == "", f"{name}: the summary takes more than one line"
 
 
-def test_every_call_describes_each_argument_and_what_it_returns() -> None:
+def test_every_call_describes_its_arguments_and_its_result() -> None:
     for name, call in CALLS.items():
-        said = sections(call)
+        described = sections(call)
         parameters = [one for one in inspect.signature(call).parameters.values() if one.name != "self"]
         expected = [("**" if one.kind is one.VAR_KEYWORD else "") + one.name for one in parameters]
-        assert ENTRY.findall(said.get("Args", "")) == expected, name
-        assert bool(said.get("Returns", "").strip()) == returns_something(call), name
+        assert ENTRY.findall(described.get("Args", "")) == expected, name
+        assert bool(described.get("Returns", "").strip()) == returns_something(call), name
 
 
 def test_every_exception_that_a_docstring_names_exists() -> None:
@@ -94,13 +94,13 @@ def test_every_exception_that_a_docstring_names_exists() -> None:
 
 def test_sync_and_async_have_the_same_text() -> None:
     for name, call in CALLS.items():
-        if ".Async" in name and not name.endswith(".since"):  # which returns a list
+        if ".Async" in name and not name.endswith(".since"):  # the async one returns a list
             assert inspect.getdoc(call) == inspect.getdoc(CALLS[name.replace(".Async", ".")]), name
 
 
 @pytest.fixture
-def given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
-    """What every example can use."""
+def example_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    """The names that every example can use."""
     monkeypatch.setenv("OCTOSTORE_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("ORCH_DB_PATH", str(tmp_path / "orchestrator.db"))
     with octostore.connect("memory:") as store:
@@ -109,17 +109,17 @@ def given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str,
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_every_call_has_an_example_that_runs(name: str, given: dict[str, Any]) -> None:
+def test_every_call_has_an_example_that_runs(name: str, example_names: dict[str, Any]) -> None:
     text = inspect.getdoc(EXAMPLES[name]) or ""
-    example = doctest.DocTestParser().get_doctest(text, given, name, None, None)
-    assert example.examples, "there is none"
-    said: list[str] = []
-    doctest.DocTestRunner(verbose=False).run(example, out=said.append)
-    assert not said, "".join(said)
+    example = doctest.DocTestParser().get_doctest(text, example_names, name, None, None)
+    assert example.examples, "it has no example"
+    output: list[str] = []
+    doctest.DocTestRunner(verbose=False).run(example, out=output.append)
+    assert not output, "".join(output)
 
 
-def test_the_module_s_own_example_runs(given: dict[str, Any]) -> None:
+def test_the_modules_own_example_runs(example_names: dict[str, Any]) -> None:
     for module in ("octostore",):
         text = importlib.import_module(module).__doc__ or ""
-        example = doctest.DocTestParser().get_doctest(text, given, module, None, None)
+        example = doctest.DocTestParser().get_doctest(text, example_names, module, None, None)
         assert doctest.DocTestRunner(verbose=False).run(example) == (0, 2)

@@ -1,4 +1,4 @@
-"""The HTTP client when networks, servers and callers do what they do. Access is in `test_http_access.py`."""
+"""The HTTP client when networks, servers and callers fail or misbehave. Access is in `test_http_access.py`."""
 
 import asyncio
 import http.server
@@ -85,7 +85,7 @@ def holder_of(store: octostore.OctoStore, job_id: str) -> str | None:
     return None if owner is None else owner.owner
 
 
-# Who cannot be reached
+# Unreachable servers
 
 
 def refusing_port() -> int:
@@ -108,29 +108,29 @@ CALLS: list[Callable[[Any], object]] = [
 
 
 def assert_unreachable(store: Any, reason: str) -> str:
-    """Whatever is asked: not `held`, not `empty`, not an empty list. Returns what it says."""
-    said = ""
+    """Every call raises it; none returns `held`, `empty` or an empty list. Return the last message."""
+    message = ""
     for call in CALLS:
         with pytest.raises(Unreachable) as caught:
             call(store)
         assert caught.value.reason == reason
-        said = str(caught.value)
-    return said
+        message = str(caught.value)
+    return message
 
 
 def test_a_port_where_nobody_listens(connect: Connect, shorten: Shorten) -> None:
     shorten(GIVE_UP_SECONDS=0.1, FOLLOW_GIVE_UP_SECONDS=0.1)
     token, port = new_token(), refusing_port()
-    said = assert_unreachable(connect(f"http://127.0.0.1:{port}", token=token), "network")
-    assert f"http://127.0.0.1:{port}" in said
-    assert token not in said
+    message = assert_unreachable(connect(f"http://127.0.0.1:{port}", token=token), "network")
+    assert f"http://127.0.0.1:{port}" in message
+    assert token not in message
 
 
 def test_a_server_that_never_answers(connect: Connect, shorten: Shorten) -> None:
     shorten(ANSWER_SECONDS=0.05, STREAM_SECONDS=0.05, GIVE_UP_SECONDS=0.05, FOLLOW_GIVE_UP_SECONDS=0.05)
     with Proxy().always(say_nothing) as proxy:
         assert_unreachable(connect(proxy.url, token=new_token()), "network")
-        assert proxy.gone.wait(PATIENCE_SECONDS), "whoever has given up does not keep the connection"
+        assert proxy.gone.wait(PATIENCE_SECONDS), "a client that gave up closes its connection"
 
 
 def test_a_server_that_accepts_no_connection(shorten: Shorten) -> None:
@@ -152,7 +152,7 @@ def test_a_server_that_accepts_no_connection(shorten: Shorten) -> None:
         one.close()
 
 
-def test_a_server_that_ends_in_the_middle_of_its_answers(
+def test_a_server_that_ends_in_the_middle_of_its_responses(
     connect: Connect, shorten: Shorten, proxy: Proxy, server: ServerProcess
 ) -> None:
     shorten(GIVE_UP_SECONDS=0.1, FOLLOW_GIVE_UP_SECONDS=0.1)
@@ -164,8 +164,8 @@ def test_a_server_that_ends_in_the_middle_of_its_answers(
         assert caught.value.reason == "network"
 
 
-def test_a_refusal_that_is_cut_off_is_no_refusal(connect: Connect, shorten: Shorten, proxy: Proxy) -> None:
-    """Also of a stream: the server says 401, and ends in the middle of saying why."""
+def test_a_truncated_refusal_is_not_a_refusal(connect: Connect, shorten: Shorten, proxy: Proxy) -> None:
+    """For streams too: the server sends 401 and ends in the middle of the body."""
     shorten(GIVE_UP_SECONDS=0.1, FOLLOW_GIVE_UP_SECONDS=0.1)
     proxy.always(cut_the_response)
     store = connect(proxy.url, token=new_token())
@@ -179,24 +179,24 @@ class Files(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *_what: object) -> None: ...
 
 
-def test_a_web_server_is_no_octostore(connect: Connect, tmp_path: Path) -> None:
+def test_a_plain_web_server_is_not_an_octostore_server(connect: Connect, tmp_path: Path) -> None:
     web = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Files, directory=tmp_path))
     thread = threading.Thread(target=web.serve_forever)
     thread.start()
     try:
-        said = assert_unreachable(connect(f"http://127.0.0.1:{web.server_port}", token=new_token()), "server")
+        message = assert_unreachable(connect(f"http://127.0.0.1:{web.server_port}", token=new_token()), "server")
     finally:
         web.shutdown()
         thread.join()
         web.server_close()
-    assert "check the URL" in said
+    assert "check the URL" in message
 
 
 @pytest.mark.parametrize(
     ("status", "body"),
     [(200, HTML), (200, b""), (200, {}), (200, []), (204, b""), (302, HTML), (404, {"error": "no", "code": "nope"})],
 )
-def test_other_answers_than_ours_are_none(connect: Connect, status: int, body: Any) -> None:
+def test_responses_of_other_servers_are_refused(connect: Connect, status: int, body: Any) -> None:
     with Proxy().always(answer(status, body, Location="http://127.0.0.1:1/")) as proxy:
         store = connect(proxy.url, token=new_token())
         for call in CALLS:
@@ -205,10 +205,10 @@ def test_other_answers_than_ours_are_none(connect: Connect, status: int, body: A
             if status != 404:
                 assert isinstance(caught.value, Unreachable)
                 assert caught.value.reason == "server"
-        assert len(proxy.seen) == len(CALLS), "it will not be another one the next time"
+        assert len(proxy.seen) == len(CALLS), "repeating the call would not help"
 
 
-def test_a_page_that_says_yes_to_everything_closes_no_session(connect: Connect, server: ServerProcess) -> None:
+def test_a_server_that_returns_200_for_everything_closes_no_session(connect: Connect, server: ServerProcess) -> None:
     with Proxy(server.port) as proxy:
         session = connect(proxy.url, token=server.token).open_session("agent")
         proxy.always(answer(200, HTML))
@@ -216,14 +216,14 @@ def test_a_page_that_says_yes_to_everything_closes_no_session(connect: Connect, 
             session.close()
 
 
-def test_a_stream_of_something_else_is_none_of_ours(connect: Connect) -> None:
+def test_a_stream_of_another_server_is_refused(connect: Connect) -> None:
     with Proxy().always(answer(200, b'data: {"some": "thing"}\n\n', Content_Type="text/event-stream")) as proxy:
         with pytest.raises(Unreachable) as caught:
             next(connect(proxy.url, token=new_token()).events(follow=True))
         assert caught.value.reason == "server"
 
 
-def test_a_wrong_token_is_told_apart(connect: Connect, server: ServerProcess) -> None:
+def test_a_wrong_token_is_not_allowed_rather_than_unreachable(connect: Connect, server: ServerProcess) -> None:
     token = new_token()
     store = connect(server.url, token=token)
     for call in CALLS:
@@ -232,8 +232,8 @@ def test_a_wrong_token_is_told_apart(connect: Connect, server: ServerProcess) ->
         assert token not in f"{caught.value!r} {caught.value}"
 
 
-def test_answers_are_asked_for_as_they_are(connect: Connect, proxy: Proxy, server: ServerProcess) -> None:
-    """A proxy that may compress them would, and nobody here decompresses."""
+def test_clients_ask_for_uncompressed_responses(connect: Connect, proxy: Proxy, server: ServerProcess) -> None:
+    """A proxy may compress them otherwise, and the client does not decompress."""
     store = connect(proxy.url, token=server.token)
     store.get_job("job")
     follower = store.events(follow=True)
@@ -242,7 +242,7 @@ def test_answers_are_asked_for_as_they_are(connect: Connect, proxy: Proxy, serve
     assert [seen.headers["accept-encoding"] for seen in proxy.seen] == ["identity"] * 2
 
 
-# Calls that are repeated
+# Repeated calls
 
 
 @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ def test_answers_are_asked_for_as_they_are(connect: Connect, proxy: Proxy, serve
     ],
     ids=["reset", "lost", "cut", "nonsense", "busy", "retry-after", "too-fast", "slow", "bug", "gateway"],
 )
-def test_a_claim_is_repeated_until_it_is_answered(
+def test_a_claim_is_repeated_until_it_gets_a_reply(
     failure: Act, connect: Connect, proxy: Proxy, server: ServerProcess, job_id: str
 ) -> None:
     proxy.then(failure, failure)
@@ -273,8 +273,8 @@ def test_a_claim_is_repeated_until_it_is_answered(
     assert server.events(job_id)[0]["seq"] == claim.fencing_token
 
 
-def test_whatever_is_repeated_is_done_once(connect: Connect, proxy: Proxy, server: ServerProcess, job_id: str) -> None:
-    """The first answer to every single call is lost."""
+def test_a_repeated_call_takes_effect_once(connect: Connect, proxy: Proxy, server: ServerProcess, job_id: str) -> None:
+    """The first response to every call is lost."""
     store = connect(proxy.url, token=server.token)
 
     def twice(call: Callable[..., Any], *args: Any, **options: Any) -> Any:
@@ -307,7 +307,7 @@ def test_whatever_is_repeated_is_done_once(connect: Connect, proxy: Proxy, serve
 def test_force_release_ends_one_claim_and_not_the_next(
     connect: Connect, proxy: Proxy, server: ServerProcess, store: octostore.OctoStore, job_id: str
 ) -> None:
-    """When its answer is lost, it may have worked, and a second time would end the claim of whoever came next."""
+    """If its response is lost it may have worked, and repeating it would end the next owner's claim."""
     operator = connect(proxy.url, token=server.token)
     store.claim_job(job_id, "stuck")
     with ThreadPoolExecutor(1) as pool:
@@ -319,7 +319,7 @@ def test_force_release_ends_one_claim_and_not_the_next(
         assert successor.result(PATIENCE_SECONDS).status == "claimed"
     assert holder_of(store, job_id) == "successor"
     assert len(proxy.seen) == 1
-    # What was surely not done is repeated all the same.
+    # A call that surely had no effect is repeated.
     proxy.then(answer(429, TOO_FAST))
     assert operator.force_release(job_id).status == "free"
     assert len(proxy.seen) == 3
@@ -349,7 +349,7 @@ def test_an_operators_call_is_not_repeated_when_it_may_have_worked(
     store: octostore.OctoStore,
     job_id: str,
 ) -> None:
-    """It says which job or session, and not whose: a second time could be about the next owner, or the next attempt."""
+    """It names a job or session, not a claim: repeated, it could affect the next owner or the next attempt."""
     store.enqueue("letter", job_id=job_id, queue=job_id)
     store.cancel(job_id)
     store.claim_job(f"{job_id}-claimed", "ann")
@@ -362,7 +362,7 @@ def test_an_operators_call_is_not_repeated_when_it_may_have_worked(
     assert [one.type for one in store.events(after=before)][-1] == event
 
 
-def test_a_server_is_given_the_time_that_it_asks_for(connect: Connect, proxy: Proxy, server: ServerProcess) -> None:
+def test_a_client_waits_as_long_as_the_server_asks(connect: Connect, proxy: Proxy, server: ServerProcess) -> None:
     store = connect(proxy.url, token=server.token)
     for busy in (answer(503, HTML, Retry_After="1"), answer(429, TOO_FAST | {"retry_after_ms": 300})):
         proxy.then(busy)
@@ -373,7 +373,9 @@ def test_a_server_is_given_the_time_that_it_asks_for(connect: Connect, proxy: Pr
 
 
 @pytest.mark.parametrize("later", ["3600", "999999999999999999999", "Wed, 21 Oct 2099 07:28:00 GMT", "-1", "soon"])
-def test_a_server_that_asks_for_too_much_time_is_given_up(connect: Connect, shorten: Shorten, later: str) -> None:
+def test_a_client_gives_up_on_a_server_that_asks_for_too_much_time(
+    connect: Connect, shorten: Shorten, later: str
+) -> None:
     shorten(GIVE_UP_SECONDS=0.3)
     with Proxy().always(answer(503, HTML, Retry_After=later)) as proxy:
         with pytest.raises(Unreachable) as caught:
@@ -382,7 +384,7 @@ def test_a_server_that_asks_for_too_much_time_is_given_up(connect: Connect, shor
         assert len(proxy.seen) == 1 or later != "3600"
 
 
-def test_it_gives_up_in_the_end(
+def test_a_call_gives_up_in_the_end(
     connect: Connect, shorten: Shorten, proxy: Proxy, server: ServerProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shorten(GIVE_UP_SECONDS=2)
@@ -393,26 +395,26 @@ def test_it_gives_up_in_the_end(
         store.claim_job("job")
     assert caught.value.reason == "busy"
     assert sum(slept) <= 2
-    assert 3 <= len(proxy.seen) <= 20, "often, and not all the time"
+    assert 3 <= len(proxy.seen) <= 20, "often, but not continuously"
     assert len(request_ids(proxy.seen)) == 1
     pauses = [later.at - earlier.at for earlier, later in zip(proxy.seen, proxy.seen[1:], strict=False)]
     assert min(pauses) >= 0.02
 
 
 def only_pauses_take_time(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """So that how often it tries does not depend on the machine. Gives the pauses."""
+    """Make the number of attempts independent of the machine's speed. Returns the pauses."""
     after, slept, began_at = RetryBudget.pause_after, list[float](), time.monotonic() + 1_000
 
-    def noted(self: RetryBudget, failed: TryAgain, call: HttpCall | None = None) -> float:
+    def note_pause(self: RetryBudget, failed: TryAgain, call: HttpCall | None = None) -> float:
         slept.append(after(self, failed, call))
         return slept[-1]
 
-    monkeypatch.setattr(RetryBudget, "pause_after", noted)
+    monkeypatch.setattr(RetryBudget, "pause_after", note_pause)
     monkeypatch.setattr(retry_budget, "time", SimpleNamespace(monotonic=lambda: began_at + sum(slept)))
     return slept
 
 
-def test_what_will_not_get_better_is_not_tried_again(connect: Connect, proxy: Proxy, server: ServerProcess) -> None:
+def test_a_lasting_fault_is_not_retried(connect: Connect, proxy: Proxy, server: ServerProcess) -> None:
     proxy.always(answer(503, {"error": "it is read-only", "code": "unreachable", "reason": "read_only"}))
     with pytest.raises(Unreachable, match="read-only") as caught:
         connect(proxy.url, token=server.token).claim_job("job")
@@ -423,7 +425,7 @@ def test_what_will_not_get_better_is_not_tried_again(connect: Connect, proxy: Pr
 def test_a_connection_that_was_closed_while_idle_is_replaced(
     connect: Connect, proxy: Proxy, server: ServerProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(RetryBudget, "pause_after", lambda *_: pytest.fail("nothing has gone wrong"))
+    monkeypatch.setattr(RetryBudget, "pause_after", lambda *_: pytest.fail("nothing has failed"))
     store = connect(proxy.url, token=server.token)
     for _ in range(3):
         proxy.then(pass_on_and_close)
@@ -435,7 +437,7 @@ def test_a_connection_that_was_closed_while_idle_is_replaced(
     assert [seen.connection for seen in proxy.seen[3:]] == [4, 4]
 
 
-# Claims that wait
+# Waiting claims
 
 
 def test_a_long_wait_is_several_calls_and_ends_in_time(
@@ -454,7 +456,7 @@ def test_a_long_wait_is_several_calls_and_ends_in_time(
     assert sum(waits) <= 1.5
 
 
-def test_whoever_waits_with_several_calls_keeps_its_place(
+def test_a_waiter_keeps_its_place_across_several_calls(
     connect: Connect, shorten: Shorten, server: ServerProcess, store: octostore.OctoStore, job_id: str
 ) -> None:
     shorten(POLL_SECONDS=0.2)
@@ -473,7 +475,7 @@ def test_whoever_waits_with_several_calls_keeps_its_place(
         assert third.result(PATIENCE_SECONDS).status == "claimed"
 
 
-def test_a_wait_that_had_to_be_repeated_is_not_longer_for_it(
+def test_repeating_a_wait_does_not_extend_it(
     connect: Connect, proxy: Proxy, server: ServerProcess, store: octostore.OctoStore, job_id: str
 ) -> None:
     store.claim_job(job_id, "first")
@@ -487,7 +489,7 @@ def test_a_wait_that_had_to_be_repeated_is_not_longer_for_it(
     assert took >= 0.6
 
 
-def test_a_wait_outlives_a_server_that_is_away_for_a_moment(
+def test_a_wait_survives_a_short_outage(
     connect: Connect, proxy: Proxy, server: ServerProcess, store: octostore.OctoStore, job_id: str
 ) -> None:
     first = store.claim_job(job_id, "first")
@@ -500,9 +502,7 @@ def test_a_wait_outlives_a_server_that_is_away_for_a_moment(
     assert len(request_ids(proxy.seen)) == 1
 
 
-def test_a_cancelled_wait_gives_the_job_to_nobody(
-    server: ServerProcess, store: octostore.OctoStore, job_id: str
-) -> None:
+def test_a_cancelled_wait_claims_nothing(server: ServerProcess, store: octostore.OctoStore, job_id: str) -> None:
     first = store.claim_job(job_id, "first")
 
     async def wait_and_give_up() -> None:
@@ -523,9 +523,7 @@ def test_a_cancelled_wait_gives_the_job_to_nobody(
     assert [event["data"]["owner"] for event in server.events(job_id)] == ["first", "first", "second"]
 
 
-def test_an_interrupted_wait_gives_the_job_to_nobody(
-    server: ServerProcess, store: octostore.OctoStore, job_id: str
-) -> None:
+def test_an_interrupted_wait_claims_nothing(server: ServerProcess, store: octostore.OctoStore, job_id: str) -> None:
     first = store.claim_job(job_id, "first")
 
     def interrupt() -> None:
@@ -566,10 +564,10 @@ def test_a_cancelled_call_closes_its_connection(proxy: Proxy, server: ServerProc
 
 
 @pytest.mark.parametrize("how", ["claim_job", "claim_next"])
-def test_a_cancelled_claim_is_given_back(
+def test_a_cancelled_claim_is_undone(
     how: str, proxy: Proxy, server: ServerProcess, store: octostore.OctoStore, job_id: str
 ) -> None:
-    """One that does not wait: the server has made the claim before it can notice that nobody listens any more."""
+    """A claim that does not wait: the server makes it before it can notice that the client is gone."""
     store.enqueue("letter", job_id=job_id, queue=job_id)
     go_on = threading.Event()
     proxy.then(pass_on_after(go_on))
@@ -581,14 +579,14 @@ def test_a_cancelled_claim_is_given_back(
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            threading.Timer(0.1, go_on.set).start()  # when the store is about to be closed
+            threading.Timer(0.1, go_on.set).start()  # while the store is being closed
 
     asyncio.run(claim_and_give_up())
     assert holder_of(store, job_id) is None
     assert [event["type"] for event in server.events(job_id)] == ["enqueued", "claimed", "undone"]
 
 
-def test_many_cancelled_claims_are_all_given_back(
+def test_many_cancelled_claims_are_all_undone(
     proxy: Proxy, server: ServerProcess, store: octostore.OctoStore, job_id: str, shorten: Shorten
 ) -> None:
     shorten(GIVE_BACK_SECONDS=PATIENCE_SECONDS)  # on a busy machine a thousand take longer than usual
@@ -608,7 +606,7 @@ def test_many_cancelled_claims_are_all_given_back(
     assert store.list_jobs(prefix=job_id, status="claimed").jobs == []
 
 
-def test_what_was_claimed_in_the_calls_before_is_given_back(
+def test_the_claims_of_earlier_calls_are_undone(
     server: ServerProcess, store: octostore.OctoStore, job_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def claim_and_give_up() -> None:
@@ -665,7 +663,7 @@ def test_a_cancelled_repeat_does_not_end_the_claim_it_repeats(
     assert store.heartbeat_job(job_id, claim.lease_id or "").job_id == job_id
 
 
-def test_whoever_waits_is_told_when_the_store_is_closed(
+def test_closing_a_store_ends_its_waiting_calls(
     connect: Connect, server: ServerProcess, store: octostore.OctoStore, job_id: str
 ) -> None:
     store.claim_job(job_id, "first")
@@ -716,7 +714,7 @@ def test_a_store_that_is_closed_between_the_head_of_a_response_and_its_body(
     asyncio.run(run())
 
 
-def test_what_is_answered_soon_is_not_cut_off_by_a_close(
+def test_closing_a_store_does_not_cut_off_a_call_that_returns_soon(
     proxy: Proxy, server: ServerProcess, store: octostore.OctoStore, job_id: str
 ) -> None:
     go_on = threading.Event()
@@ -733,11 +731,11 @@ def test_what_is_answered_soon_is_not_cut_off_by_a_close(
 # Following the log
 
 
-def test_an_owner_that_follows_the_log_hears_at_once_what_others_do_to_its_claim(
+def test_an_owner_that_follows_the_log_learns_at_once_what_others_do_to_its_claim(
     connect: Connect, server: ServerProcess, store: octostore.OctoStore, job_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     day = 86_400
-    monkeypatch.setattr(heartbeater, "BEAT_MAX_SECONDS", day)  # none is due within the test
+    monkeypatch.setattr(heartbeater, "BEAT_MAX_SECONDS", day)  # no heartbeat is due during the test
     mine = connect(server.url, token=server.token)
     with mine.hold(job_id, ttl=day) as claim:
         follower = mine.events(job_id=job_id, follow=True)
@@ -749,7 +747,7 @@ def test_an_owner_that_follows_the_log_hears_at_once_what_others_do_to_its_claim
         follower.close()
 
 
-def test_a_follower_comes_back_where_it_was(tmp_path: Path) -> None:
+def test_a_follower_resumes_where_it_was(tmp_path: Path) -> None:
     """Sync and async at once: the server is killed and started again while events keep coming."""
     loop = Loop()
     with ServerProcess(tmp_path) as server:
@@ -785,7 +783,7 @@ def test_a_follower_comes_back_where_it_was(tmp_path: Path) -> None:
     assert len(seen[0]) == len(assert_sound(tmp_path / "octostore.db"))
 
 
-def test_a_stream_that_is_cut_anywhere_has_no_gap(
+def test_a_stream_that_is_cut_at_any_byte_has_no_gap(
     connect: Connect, proxy: Proxy, server: ServerProcess, store: octostore.OctoStore, job_id: str
 ) -> None:
     after = server.seq
@@ -797,10 +795,8 @@ def test_a_stream_that_is_cut_anywhere_has_no_gap(
     assert len(proxy.seen) == 10
 
 
-def test_a_follower_that_had_nothing_to_read_for_long_comes_back_all_the_same(
-    connect: Connect, shorten: Shorten, tmp_path: Path
-) -> None:
-    """The time to give up is counted from when the server went, not from the last event."""
+def test_a_follower_that_was_idle_for_long_reconnects(connect: Connect, shorten: Shorten, tmp_path: Path) -> None:
+    """The time to give up counts from the disconnect, not from the last event."""
     shorten(FOLLOW_GIVE_UP_SECONDS=0.5)
     with ServerProcess(tmp_path, "--keepalive-seconds", "0.1") as server, Proxy(server.port) as proxy:
         proxy.then(pass_on_for(0.8), reset)
@@ -813,7 +809,7 @@ def test_a_follower_that_had_nothing_to_read_for_long_comes_back_all_the_same(
         follower.close()
 
 
-def test_a_slow_reader_of_a_stream_that_has_ended_comes_back(
+def test_a_slow_reader_reconnects_after_its_stream_has_ended(
     *, connect: Connect, shorten: Shorten, proxy: Proxy, server: ServerProcess, store: octostore.OctoStore, job_id: str
 ) -> None:
     shorten(FOLLOW_GIVE_UP_SECONDS=0.3)
@@ -838,7 +834,7 @@ def test_a_follower_gives_up_in_the_end(
     assert caught.value.reason == "network"
 
 
-def test_a_follower_whose_token_is_revoked_is_told(
+def test_a_follower_whose_token_is_revoked_gets_not_allowed(
     connect: Connect, server: ServerProcess, store: octostore.OctoStore
 ) -> None:
     made = store.create_token("reader", scopes=["read"])
@@ -891,17 +887,17 @@ def test_many_threads_share_a_store(server: ServerProcess, store: octostore.Octo
         ("child_has_no_connection_of_its_parent", 1, 1),
     ],
 )
-def test_both_sides_of_a_fork_go_on(
+def test_parent_and_child_go_on_after_a_fork(
     scene: str, claims: int, children: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with ServerProcess(tmp_path) as server:
         monkeypatch.setenv("OCTOSTORE_TOKEN", server.token)
         with Worker("forker", server.url, scene) as worker:
-            said = worker.rest()
+            lines = worker.rest()
             assert worker.exit_code() == 0
-    assert all(line["child"] == "fine" for line in said if "child" in line), said
-    assert sum("child" in line for line in said) == children
-    answered = {(line["claimed"], line["token"]) for line in said if line.get("status") == "claimed"}
-    assert len(answered) == claims
+    assert all(line["child"] == "fine" for line in lines if "child" in line), lines
+    assert sum("child" in line for line in lines) == children
+    claimed = {(line["claimed"], line["token"]) for line in lines if line.get("status") == "claimed"}
+    assert len(claimed) == claims
     log = assert_sound(tmp_path / "octostore.db")
-    assert answered <= {(entry.job_id, entry.seq) for entry in log if entry.type == "claimed"}
+    assert claimed <= {(entry.job_id, entry.seq) for entry in log if entry.type == "claimed"}

@@ -1,4 +1,4 @@
-"""Where a server is, what a client shows to it, and to whom it shows nothing."""
+"""Which server a client connects to, where it finds its token, and to whom it does not send it."""
 
 import json
 import os
@@ -33,15 +33,15 @@ SOURCES = ["argument", "OCTOSTORE_TOKEN", "OCTOSTORE_TOKEN_FILE", "left by the s
 
 @pytest.fixture
 def listener() -> Iterator[Proxy]:
-    """Hears what is sent, and lets nobody in."""
+    """Records every request and refuses it."""
     with Proxy() as proxy:
         yield proxy.always(REFUSED)
 
 
-def give(
+def place_token(
     source: str, token: str, home: Path, monkeypatch: pytest.MonkeyPatch, *, mode: int = 0o600, port: int = 3000
 ) -> dict[str, str]:
-    """Put a token where clients look for it; what else has to be said to `connect`."""
+    """Put a token where clients look for it; return the arguments that `connect` needs."""
     if source == "argument":
         return {"token": token}
     if source == "OCTOSTORE_TOKEN":
@@ -66,15 +66,15 @@ def test_where_the_token_comes_from(
 ) -> None:
     tokens = {name: new_token() for name in SOURCES}
     options: dict[str, str] = {}
-    for name in SOURCES[SOURCES.index(source) :]:  # each counts more than those after it
-        options |= give(name, tokens[name], nothing_set, monkeypatch, port=listener.port)
+    for name in SOURCES[SOURCES.index(source) :]:  # in order of precedence
+        options |= place_token(name, tokens[name], nothing_set, monkeypatch, port=listener.port)
     with pytest.raises(octostore.NotAllowed) as caught:
         connect(listener.url, **options).get_job("job")
     assert [seen.headers["authorization"] for seen in listener.seen] == [f"Bearer {tokens[source]}"]
     assert tokens[source] not in f"{caught.value!r} {caught.value}"
 
 
-def test_a_client_finds_the_token_of_a_server_of_the_same_user(
+def test_a_client_finds_the_token_of_the_same_users_server(
     connect: Connect, server: ServerProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OCTOSTORE_HOME", str(server.home))
@@ -88,7 +88,7 @@ def test_a_token_that_others_can_read_is_refused(
     source: str, mode: int, nothing_set: Path, listener: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     token = new_token()
-    give(source, token, nothing_set, monkeypatch, mode=mode, port=listener.port)
+    place_token(source, token, nothing_set, monkeypatch, mode=mode, port=listener.port)
     with pytest.raises(InvalidInput, match="chmod 600") as caught:
         octostore.connect(listener.url)
     assert token not in f"{caught.value!r} {caught.value}"
@@ -101,15 +101,15 @@ def test_a_mistyped_token_is_refused_before_anything_is_sent(
 ) -> None:
     token = new_token()
     for mistyped in (token[:-1], token[:-1] + ("a" if token[-1] != "a" else "b"), token[:9] + token[10:], "hunter2!"):
-        options = give(source, mistyped, nothing_set, monkeypatch, port=listener.port)
+        options = place_token(source, mistyped, nothing_set, monkeypatch, port=listener.port)
         with pytest.raises(InvalidInput, match=r"(is not|does not contain) an OctoStore token") as caught:
             connect(listener.url, **options)
         assert mistyped not in f"{caught.value!r} {caught.value}"
     assert listener.connections == 0
 
 
-def test_a_token_file_without_a_token_says_so(nothing_set: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    give("OCTOSTORE_TOKEN_FILE", "", nothing_set, monkeypatch)
+def test_a_token_file_without_a_token_is_refused(nothing_set: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place_token("OCTOSTORE_TOKEN_FILE", "", nothing_set, monkeypatch)
     for content in (b"", b"\n", b"\xff\xfe", b"two words"):
         (nothing_set / "some.token").write_bytes(content)
         with pytest.raises(InvalidInput) as caught:
@@ -122,7 +122,7 @@ def test_a_token_file_without_a_token_says_so(nothing_set: Path, monkeypatch: py
             octostore.connect("http://127.0.0.1:3000")
 
 
-def test_without_a_token_it_says_where_to_put_one() -> None:
+def test_an_error_about_a_missing_token_says_where_to_put_one() -> None:
     with pytest.raises(InvalidInput, match="OCTOSTORE_TOKEN") as caught:
         octostore.connect("http://127.0.0.1:3000")
     assert caught.value.field == "token"
@@ -131,29 +131,29 @@ def test_without_a_token_it_says_where_to_put_one() -> None:
 @pytest.mark.parametrize(
     "url", ["http://127.0.0.1:{}", "http://localhost:{}", "http://[::1]:{}", "http://127.0.0.2:{}"]
 )
-def test_the_token_of_a_server_is_for_no_other_address(
+def test_a_servers_token_is_not_used_for_another_address(
     url: str, nothing_set: Path, listener: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    give("left by the server", new_token(), nothing_set, monkeypatch, port=listener.port ^ 1)
+    place_token("left by the server", new_token(), nothing_set, monkeypatch, port=listener.port ^ 1)
     with pytest.raises(InvalidInput, match="is required"):
         octostore.connect(url.format(listener.port))
     assert listener.connections == 0
 
 
 @pytest.mark.parametrize("url", ["https://octostore.example.org", "https://127.0.0.1:3000", "http://[::1]:3000"])
-def test_the_token_of_a_server_is_for_no_other_server(
+def test_a_servers_token_is_not_used_for_another_server(
     url: str, nothing_set: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    give("left by the server", new_token(), nothing_set, monkeypatch)
+    place_token("left by the server", new_token(), nothing_set, monkeypatch)
     with pytest.raises(InvalidInput, match="is required"):
         octostore.connect(url)
 
 
-def test_localhost_is_the_address_for_which_a_token_was_left(
+def test_localhost_means_the_address_with_a_token(
     connect: Connect, nothing_set: Path, listener: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may be several, and somebody else may listen on another one."""
-    give("left by the server", new_token(), nothing_set, monkeypatch, port=listener.port)
+    """`localhost` may have several addresses, and another user may listen on one of them."""
+    place_token("left by the server", new_token(), nothing_set, monkeypatch, port=listener.port)
     with pytest.raises(octostore.NotAllowed):
         connect(f"http://localhost:{listener.port}").get_job("job")
     assert [seen.headers["host"] for seen in listener.seen] == [f"127.0.0.1:{listener.port}"]
@@ -170,14 +170,14 @@ with socket.create_server(("127.0.0.1", 0)) as listener:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
-def test_a_token_that_was_left_is_not_sent_to_a_listener_of_another_user(
+def test_a_token_left_by_a_server_is_not_sent_to_another_users_listener(
     connect: Connect, nothing_set: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    command = ["/usr/bin/env", "python3", "-c", STRANGER]  # one that others may run as well
+    command = ["/usr/bin/env", "python3", "-c", STRANGER]  # other users may not be able to run ours
     with start(command, stdout=subprocess.PIPE, text=True, user="nobody", cwd="/") as stranger:
         assert stranger.stdout is not None
         port = int(stranger.stdout.readline())
-        give("left by the server", new_token(), nothing_set, monkeypatch, port=port)
+        place_token("left by the server", new_token(), nothing_set, monkeypatch, port=port)
         store = connect(f"http://127.0.0.1:{port}")
         for _ in range(2):
             with pytest.raises(Unreachable, match="Nothing was sent") as caught:
@@ -187,7 +187,7 @@ def test_a_token_that_was_left_is_not_sent_to_a_listener_of_another_user(
     assert heard.splitlines() == ["nothing", "nothing"]
 
 
-@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="the system does not tell")
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="needs /proc/net/tcp")
 @pytest.mark.parametrize(
     ("bound", "reached", "other"),
     [
@@ -198,7 +198,7 @@ def test_a_token_that_was_left_is_not_sent_to_a_listener_of_another_user(
         ("::", "127.0.0.1", None),
     ],
 )
-def test_the_system_tells_who_listens(bound: str, reached: str, other: str | None) -> None:
+def test_listening_users_come_from_the_system(bound: str, reached: str, other: str | None) -> None:
     family = socket.AF_INET6 if ":" in bound else socket.AF_INET
     with socket.create_server((bound, 0), family=family, dualstack_ipv6=bound == "::") as listener:
         port = listener.getsockname()[1]
@@ -207,34 +207,34 @@ def test_the_system_tells_who_listens(bound: str, reached: str, other: str | Non
     assert listening_users(reached, port) == set()
 
 
-def test_whoever_uses_another_machine_gets_no_folder_here(nothing_set: Path) -> None:
+def test_using_a_remote_server_creates_no_local_folder(nothing_set: Path) -> None:
     with pytest.raises(InvalidInput, match="is required"):
         octostore.connect("https://octostore.example.org")
     assert not nothing_set.exists()
 
 
 @pytest.mark.parametrize("token", [b"octo_bytes", 5, ""])
-def test_a_token_that_is_none(token: object) -> None:
+def test_an_argument_that_is_not_a_token_is_refused(token: object) -> None:
     with pytest.raises(InvalidInput) as caught:
         octostore.connect("http://127.0.0.1:3000", token=token)  # type: ignore[arg-type]
     assert caught.value.field == "token"
 
 
-def test_what_is_for_the_other_kind_of_store_is_refused() -> None:
+def test_options_of_the_other_kind_of_store_are_refused() -> None:
     with pytest.raises(InvalidInput, match="a file or a database needs none"):
         octostore.connect("memory:", token=new_token())
     with pytest.raises(InvalidInput, match="decided by the server"):
         octostore.connect("http://127.0.0.1:3000", token=new_token(), retry=octostore.RetryPolicy())
 
 
-# Where it is sent
+# Where the token is sent
 
 
 @pytest.mark.parametrize(
     "host",
     ["10.0.0.1", "octostore.example.org", "localhost.example.org", "127.0.0.1.example.org", "[fe80::1]", "0.0.0.0"],
 )
-def test_clear_text_to_another_machine_must_be_asked_for(
+def test_clear_text_to_another_machine_must_be_allowed(
     host: str, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url, token = f"http://{host}:3000", new_token()
@@ -282,7 +282,7 @@ def test_a_password_in_a_url_is_refused_and_not_repeated(scheme: str, who: str, 
         f"https://{'a' * 64}.example.org",
     ],
 )
-def test_urls_that_make_no_sense(url: str, connect: Connect) -> None:
+def test_invalid_urls_are_refused(url: str, connect: Connect) -> None:
     with pytest.raises(InvalidInput) as caught:
         connect(url, token=new_token())
     assert caught.value.field == "url"
@@ -304,7 +304,7 @@ def test_a_server_below_a_path(end: str, connect: Connect, server: ServerProcess
     assert all(seen.path.startswith("/teams/one%20two/events?") for seen in proxy.seen[1:])
 
 
-def test_a_server_below_another_path_is_not_there(connect: Connect, server: ServerProcess) -> None:
+def test_a_wrong_base_path_is_unreachable(connect: Connect, server: ServerProcess) -> None:
     with Proxy(server.port, base_path="/teams") as proxy:
         store = connect(proxy.url.replace("/teams", "/groups"), token=server.token)
         with pytest.raises(Unreachable, match="check the URL"):
@@ -316,7 +316,7 @@ def test_a_server_below_another_path_is_not_there(connect: Connect, server: Serv
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Signed by itself, for 127.0.0.1 and no other name; with its key."""
+    """Self-signed, for 127.0.0.1 only, in one file with its key."""
     openssl = shutil.which("openssl")
     if openssl is None:
         pytest.skip("needs the openssl command to make a certificate")
@@ -337,7 +337,7 @@ def secure(certificate: Path, server: ServerProcess) -> Iterator[Proxy]:
         yield proxy
 
 
-def test_a_server_that_cannot_prove_who_it_is_gets_nothing(connect: Connect, secure: Proxy) -> None:
+def test_a_server_without_a_trusted_certificate_gets_no_request(connect: Connect, secure: Proxy) -> None:
     store = connect(secure.url, token=new_token())
     with pytest.raises(Unreachable) as caught:
         store.claim_job("job")
@@ -347,11 +347,11 @@ def test_a_server_that_cannot_prove_who_it_is_gets_nothing(connect: Connect, sec
     with pytest.raises(Unreachable) as following:
         next(iter(store.events(follow=True)))
     assert following.value.reason == "certificate"
-    assert secure.connections == 2, "it is tried once"
+    assert secure.connections == 2, "each call tries once"
     assert secure.seen == []
 
 
-def test_people_are_told_at_once_how_to_trust_a_certificate(secure: Proxy, certificate: Path) -> None:
+def test_commands_say_at_once_how_to_trust_a_certificate(secure: Proxy, certificate: Path) -> None:
     env = {"OCTOSTORE_URL": secure.url, "OCTOSTORE_TOKEN": new_token()}
     for line in (["owner", "job"], ["run", "job", "--on-unreachable", "wait", "--", "true"]):
         tried = secure.connections
@@ -360,7 +360,7 @@ def test_people_are_told_at_once_how_to_trust_a_certificate(secure: Proxy, certi
         assert "octostore:   next  set SSL_CERT_FILE to the CA certificate" in refused.err
         assert secure.connections == tried + 1
     trusted = run_cli("owner", "job", **env, SSL_CERT_FILE=f"{certificate}.crt")
-    assert (trusted.code, secure.seen != []) == (77, True), "the server itself has answered"
+    assert (trusted.code, secure.seen != []) == (77, True), "the server's own response"
 
 
 VISIT = """
@@ -374,19 +374,19 @@ async def visit():
         return (await store.get_job("job")).status
 
 with octostore.connect(url) as store:
-    said = [store.get_job("job").status for _ in range(3)]
-said.append(asyncio.run(visit()))
+    results = [store.get_job("job").status for _ in range(3)]
+results.append(asyncio.run(visit()))
 with octostore.connect(url.replace("127.0.0.1", "localhost")) as store:
     try:
         store.get_job("job")
     except octostore.Unreachable as fault:
-        said.append(str(fault))
-print(json.dumps(said))
+        results.append(str(fault))
+print(json.dumps(results))
 """
 
 
 def test_a_server_whose_certificate_is_trusted_is_used(secure: Proxy, server: ServerProcess, certificate: Path) -> None:
-    """In a process of its own: what is trusted is read once, and only for the name in the certificate."""
+    """In its own process, because trusted certificates are read once. Only for the name in the certificate."""
     environment = {"SSL_CERT_FILE": f"{certificate}.crt", "OCTOSTORE_TOKEN": server.token, "PYTHONPATH": "src"}
     done = subprocess.run(
         [sys.executable, "-c", VISIT, secure.url],
@@ -403,10 +403,10 @@ def test_a_server_whose_certificate_is_trusted_is_used(secure: Proxy, server: Se
     assert [seen.connection for seen in secure.seen] == [1, 1, 1, 2]
 
 
-# What is shown
+# Secrets
 
 
-def test_nothing_that_is_shown_has_a_secret_in_it(server: ServerProcess) -> None:
+def test_no_repr_or_message_contains_a_secret(server: ServerProcess) -> None:
     place = parse_server_url(server.url)
     with octostore.connect(server.url, token=server.token) as store:
         made = store.create_token("shown", scopes=["read", "claim"])

@@ -1,4 +1,4 @@
-"""A command line stands on the library: what takes long to import is imported only for those who use it."""
+"""Commands start fast: modules that are slow to import are imported only when used."""
 
 import subprocess
 import sys
@@ -25,7 +25,7 @@ SLOW = {
     "httptools",
     "uvloop",
 }
-NOT_TO_LOOK = {
+NOT_FOR_READING = {
     *SLOW,
     "argcomplete",
     "concurrent.futures",
@@ -49,11 +49,11 @@ NOT_TO_LOOK = {
     "shutil",
     "typing_extensions",
 }
-"""What a command that only looks has no use for."""
+"""Modules that a command that only reads does not need."""
 
 USE_A_FILE = """
 import sys
-sys.modules["typing_extensions"] = None  # msgspec does without, but uses it, with inspect, where others brought it
+sys.modules["typing_extensions"] = None  # optional for msgspec, which would also import inspect
 import apsw, concurrent.futures, msgspec, pathlib
 not_ours = set(sys.modules)
 
@@ -66,7 +66,7 @@ with octostore.connect(sys.argv[1]) as store:
 print(*sys.modules.keys() - not_ours)
 """
 
-LOOK = """
+READ = """
 import sys
 from octostore.cli.main import main
 assert main() == 0
@@ -77,7 +77,7 @@ IMPORT_ALL = """
 import sys
 import octostore
 print(*dir(octostore))
-assert "octostore.client" not in sys.modules, "to look at the names is not to use them"
+assert "octostore.client" not in sys.modules, "listing the names imports nothing"
 from octostore import *
 assert connect_async is octostore.connect_async
 assert AsyncOctoStore.__name__ == "AsyncOctoStore"
@@ -85,43 +85,43 @@ assert AsyncOctoStore.__name__ == "AsyncOctoStore"
 
 
 def run_python(code: str, *arguments: str) -> set[str]:
-    """The words that it prints."""
+    """The words that `code` prints."""
     done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return set(done.stdout.split())
 
 
 def test_a_file_needs_no_network_and_no_asyncio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OCTOSTORE_OWNER", raising=False)  # so that it has to find out who it is
+    monkeypatch.delenv("OCTOSTORE_OWNER", raising=False)  # so that it has to find its own name
     imported = run_python(USE_A_FILE, f"sqlite:///{tmp_path}/jobs.db")
     assert "octostore.stores.sqlite.backend" in imported
     assert imported & SLOW == set()
 
 
-def test_all_names_are_there_before_they_are_used() -> None:
+def test_all_names_are_listed_before_they_are_imported() -> None:
     assert run_python(IMPORT_ALL) >= set(octostore.__all__)
 
 
 @pytest.mark.parametrize("command", ["owner held", "list", "events", "sessions", "dead", "health --fail-on never"])
-def test_who_only_looks_imports_no_writer_and_no_rules(
+def test_commands_that_only_read_import_no_writer_and_no_rules(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OCTOSTORE_URL", f"sqlite:///{tmp_path}/jobs.db")
-    monkeypatch.setenv("OCTOSTORE_TRACING", "1")  # for who writes
+    monkeypatch.setenv("OCTOSTORE_TRACING", "1")  # has no effect on reads
     with octostore.connect(tracing=False) as store:
         store.open_session("an agent")
         store.claim_job("held", metadata={"any": "thing"})
-    imported = run_python(LOOK, *command.split())
+    imported = run_python(READ, *command.split())
     assert "octostore.stores.sqlite.backend" in imported
-    assert imported & NOT_TO_LOOK == set()
+    assert imported & NOT_FOR_READING == set()
 
 
 @pytest.mark.parametrize("name", octostore.__all__)
-def test_every_name_is_what_it_is_called(name: str) -> None:
+def test_every_exported_name_is_the_objects_own_name(name: str) -> None:
     named = getattr(octostore, name)
     assert not isinstance(named, type | FunctionType) or named.__name__ == name
 
 
-def test_a_name_that_is_not_there() -> None:
+def test_an_unknown_name_raises_attribute_error() -> None:
     with pytest.raises(AttributeError, match="'octostore' has no attribute 'connect_somehow'"):
         octostore.connect_somehow  # type: ignore[attr-defined]  # noqa: B018

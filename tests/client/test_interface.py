@@ -1,4 +1,4 @@
-"""The public names are those of the contract, and sync and async have the same calls."""
+"""The public names match the contract, and sync and async have the same calls."""
 
 import inspect
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A machine that is busy lets its processes act late, so they keep more of their leases in hand."""
+"""On a busy machine processes run late, so clients keep a larger safety margin of their leases."""
 
 import asyncio
 from pathlib import Path
@@ -32,20 +32,20 @@ def late_by(seconds: float, now: float = 0) -> Lateness:
     return lateness
 
 
-def test_the_longest_delay_counts_and_is_forgotten_in_time() -> None:
+def test_the_longest_delay_counts_and_decays() -> None:
     lateness = late_by(0.4)
-    assert not lateness.note(9.9, 10.0), "there was a longer one"
+    assert not lateness.note(9.9, 10.0), "an earlier one was longer"
     assert lateness.worst(0 + HALF_LIFE_SECONDS) == pytest.approx(0.2)
     assert lateness.worst(3 * HALF_LIFE_SECONDS) == pytest.approx(0.05)
-    assert lateness.note(29.5, 30.0), "by now, this is the longest"
+    assert lateness.note(29.5, 30.0), "this is now the longest"
     assert lateness.worst(30) == 0.5
 
 
-def test_what_was_paused_is_not_taken_for_a_busy_machine() -> None:
+def test_a_paused_process_does_not_count_as_a_busy_machine() -> None:
     assert late_by(3_600).worst(0) == DELAY_MAX_SECONDS
 
 
-def test_who_naps_sees_how_late_it_wakes() -> None:
+def test_lateness_is_measured_by_sleeping() -> None:
     lateness = Lateness()
     assert not lateness.is_known(boottime())
     lateness.measure()
@@ -54,10 +54,10 @@ def test_who_naps_sees_how_late_it_wakes() -> None:
 
 
 @given(asked_at=st.floats(0, 1_000), ttl_ms=st.integers(1_000, 86_400_000), delay=delays, later=st.floats(0, 100_000))
-def test_while_there_is_authority_the_next_turn_comes_before_the_lease_ends(
+def test_while_there_is_authority_the_next_turn_comes_before_the_lease_expires(
     asked_at: float, ttl_ms: int, delay: float, later: float
 ) -> None:
-    """However late it comes, as long as that is not more than three times as late as any before."""
+    """If it is at most three times as late as the worst before."""
     now = asked_at + later
     authority = Authority(lambda: now, late_by(delay, now))
     authority.renew(asked_at, ttl_ms)
@@ -65,18 +65,16 @@ def test_while_there_is_authority_the_next_turn_comes_before_the_lease_ends(
     if authority.remaining() > 0 and ttl >= smallest_ttl(delay):
         assert now + SAFETY * delay < asked_at + ttl
     if now < asked_at + ttl / 2:
-        assert authority.remaining() > 0, "a busy machine is no reason to give up what is renewed in time"
+        assert authority.remaining() > 0, "a lease that is renewed in time is kept on a busy machine too"
 
 
 @given(ttl=st.floats(1, 86_400), first=delays, second=delays)
-def test_a_ttl_is_refused_exactly_if_not_enough_of_it_can_be_kept_in_hand(
-    ttl: float, first: float, second: float
-) -> None:
+def test_a_ttl_is_refused_exactly_if_its_safety_margin_is_too_small(ttl: float, first: float, second: float) -> None:
     needed = SAFETY * (first + second)
     assert safety_margin(ttl, first, second) <= ttl * MARGIN_SHARE_MAX
     smallest = smallest_ttl(first, second)
     assert needed <= smallest * MARGIN_SHARE_MAX + 1e-9
-    assert smallest * MARGIN_SHARE_MAX < needed + 0.1, "and not more than is needed"
+    assert smallest * MARGIN_SHARE_MAX < needed + 0.1, "no more than needed"
     if ttl >= smallest:
         check_ttl_is_safe(ttl, first, second)
     else:
@@ -105,7 +103,7 @@ def test_blocks_and_workers_refuse_a_ttl_that_cannot_be_kept_before_they_claim(t
 
 
 @pytest.mark.usefixtures("busy")
-def test_so_do_those_of_asyncio(tmp_path: Path) -> None:
+def test_asyncio_blocks_and_workers_refuse_such_a_ttl_too(tmp_path: Path) -> None:
     async def handle(_claim: object) -> None: ...
 
     async def try_all() -> None:

@@ -1,4 +1,4 @@
-"""What a person reads when a server cannot be reached, and the name they get if the environment has none."""
+"""What a person reads when a server cannot be reached, and the owner name if the environment has none."""
 
 import errno
 import os
@@ -12,23 +12,23 @@ from octostore.client.owner import person
 from octostore.stores.base import TryAgain
 
 
-def said_for(error: OSError) -> str:
+def message_for(error: OSError) -> str:
     failed = connection_failed("https://locks.example.org", error)
     assert isinstance(failed, TryAgain)
     return str(failed.fault)
 
 
-def test_the_reason_comes_without_the_number_of_the_error() -> None:
+def test_the_reason_comes_without_the_errno() -> None:
     refused = ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
-    assert said_for(refused) == "the server at https://locks.example.org cannot be reached: Connection refused"
+    assert message_for(refused) == "the server at https://locks.example.org cannot be reached: Connection refused"
 
 
 def test_https_to_a_server_that_speaks_http_says_so() -> None:
     wrong = ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number (_ssl.c:1006)")
-    assert said_for(wrong).endswith("; is it plain http://?")
+    assert message_for(wrong).endswith("; is it plain http://?")
 
 
-def test_without_a_user_in_the_environment_a_person_has_the_name_of_the_account(
+def test_without_a_user_in_the_environment_the_account_names_the_person(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name in ("USER", "LOGNAME", "OCTOSTORE_OWNER"):

@@ -1,4 +1,4 @@
-"""Numbers of writes: a lease may go from one process to another, which does not know what the first one has used."""
+"""Write numbers: a lease may pass to another process, which does not know the numbers already used."""
 
 from unittest import mock
 
@@ -12,7 +12,7 @@ JOB, LEASE = "deploy", "lease-1"
 
 
 def checkpoint(store: World, own: Numbers, step: int) -> CheckpointReply:
-    """As the HTTP client does it."""
+    """Write like the HTTP client: if another process used a higher number, try again with a new one."""
     command = own.number(CheckpointJob(job_id=JOB, lease_id=LEASE, data=b"%d" % step))
     while True:
         reply: CheckpointReply = store.do(command)
@@ -28,11 +28,11 @@ def saved(store: World) -> bytes:
         return data
 
 
-def test_what_two_processes_write_under_one_lease_is_saved_in_the_order_of_their_calls() -> None:
-    """One after the other, whatever their clocks say, and taking turns."""
+def test_writes_of_several_processes_under_one_lease_are_saved_in_call_order() -> None:
+    """Whatever their clocks say, one after the other or taking turns."""
     store = World()
     assert store.do(ClaimJob(job_id=JOB, owner="ann")).lease_id == LEASE
-    clock = mock.Mock(time=iter([5_000.0, 7_000.0, 6_000.0]).__next__)  # the third's is behind
+    clock = mock.Mock(time=iter([5_000.0, 7_000.0, 6_000.0]).__next__)  # the third one's clock is behind the second's
     writers = [Numbers(), Numbers(), Numbers()]
     turns = [0, 0, 1, 1, 2, 2, 0, 1, 2, 2, 0, 0, 1, 2, 0]
     with mock.patch.object(numbers, "time", clock):

@@ -1,4 +1,4 @@
-"""The spans of a store: what is told of which call, where it belongs, and what is never told."""
+"""The spans of a store: what they contain, which trace they belong to, and what they never contain."""
 
 import asyncio
 import os
@@ -43,20 +43,20 @@ def claimed(store: octostore.OctoStore, job_id: str, **terms: Any) -> str:
     return reply.lease_id or ""
 
 
-# What is told
+# Contents
 
 
-def test_the_life_of_a_job_by_the_conventions_for_messaging(store: octostore.OctoStore, spans: Spans) -> None:
+def test_the_spans_of_a_job_follow_the_messaging_conventions(store: octostore.OctoStore, spans: Spans) -> None:
     store.enqueue("build", job_id="job", queue="q")
     store.work("q", lambda claim: claim.progress("half"), owner="ann", max_jobs=1)
-    told = [(span["name"], span["kind"], span["attributes"]) for span in spans]
+    exported = [(span["name"], span["kind"], span["attributes"]) for span in spans]
     system = {"messaging.system": "octostore", "messaging.destination.name": "q", "messaging.message.id": "job"}
     attempt = {"messaging.client.id": "ann", "octostore.attempt": 1, "octostore.fencing_token": 2}
 
     def operation(name: str) -> dict[str, str]:
         return {"messaging.operation.type": name, "messaging.operation.name": name}
 
-    assert told == [
+    assert exported == [
         ("send q", "SpanKind.PRODUCER", {**system, **operation("send")}),
         ("receive q", "SpanKind.CLIENT", {**system, **operation("receive"), **attempt}),
         ("settle q", "SpanKind.CLIENT", {**system, **operation("settle"), **attempt, "octostore.outcome": "done"}),
@@ -101,7 +101,7 @@ def test_the_next_owner_links_to_the_last(store: octostore.OctoStore, spans: Spa
     assert_contains_none_of(["operator's"], spans)
 
 
-def test_what_is_not_granted_and_heartbeats_leave_no_span(store: octostore.OctoStore, spans: Spans) -> None:
+def test_refused_claims_and_heartbeats_leave_no_span(store: octostore.OctoStore, spans: Spans) -> None:
     lease = claimed(store, "job")
     spans.clear()
     assert store.claim_job("job").status == "held"
@@ -115,7 +115,7 @@ def test_what_is_not_granted_and_heartbeats_leave_no_span(store: octostore.OctoS
     assert spans == []
 
 
-def test_nothing_that_is_secret_is_told(store: octostore.OctoStore, spans: Spans) -> None:
+def test_no_span_contains_a_secret(store: octostore.OctoStore, spans: Spans) -> None:
     store.enqueue("build", "payload-secret", job_id="job")
     claim = store.claim_next(metadata="metadata-secret", request_id="request-secret")
     store.checkpoint_job("job", claim.lease_id or "", "checkpoint-secret")
@@ -137,7 +137,7 @@ def test_nothing_that_is_secret_is_told(store: octostore.OctoStore, spans: Spans
     assert_contains_none_of([*leases, *(f"{word}-secret" for word in words)], spans)
 
 
-# Where it belongs
+# Traces
 
 
 def test_a_job_is_enqueued_in_the_callers_trace_and_worked_on_in_its_own(
@@ -152,7 +152,7 @@ def test_a_job_is_enqueued_in_the_callers_trace_and_worked_on_in_its_own(
     assert links_of(receive) == {"caller": place_of(request), "enqueue": place_of(send)}
 
 
-def test_what_a_handler_does_is_below_its_work(store: octostore.OctoStore, spans: Spans) -> None:
+def test_a_handlers_spans_are_children_of_its_process_span(store: octostore.OctoStore, spans: Spans) -> None:
     def handle(claim: octostore.HeldClaim) -> None:
         with spans.tracer.start_as_current_span("inside"):
             store.enqueue("test", queue="tests")
@@ -170,7 +170,7 @@ def traceparent_in(span: trace.Span) -> str:
     return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"
 
 
-def test_a_block_is_current_until_it_ends(store: octostore.OctoStore, spans: Spans) -> None:
+def test_the_span_of_a_block_is_current_until_the_block_ends(store: octostore.OctoStore, spans: Spans) -> None:
     with spans.tracer.start_as_current_span("request") as request:
         with store.hold("job") as claim:
             assert traceparent_in(trace.get_current_span()) == claim.traceparent
@@ -216,7 +216,7 @@ def test_async_blocks_and_handlers(url: str, spans: Spans) -> None:
     ]
 
 
-def test_a_job_that_somebody_else_settles_is_linked_to_its_attempt(
+def test_a_job_that_another_client_settles_is_linked_to_its_attempt(
     store: octostore.OctoStore, url: str, spans: Spans
 ) -> None:
     lease = claimed(store, "job")
@@ -228,7 +228,7 @@ def test_a_job_that_somebody_else_settles_is_linked_to_its_attempt(
     assert settle["attributes"]["octostore.attempt"] == 1
 
 
-def test_a_claim_that_is_asked_for_again_is_received_once(store: octostore.OctoStore, url: str, spans: Spans) -> None:
+def test_a_repeated_claim_is_received_once(store: octostore.OctoStore, url: str, spans: Spans) -> None:
     claimed(store, "job", request_id="r")
     with octostore.connect(url, tracing=spans.provider) as other:
         lease = claimed(other, "job", request_id="r")
@@ -237,7 +237,7 @@ def test_a_claim_that_is_asked_for_again_is_received_once(store: octostore.OctoS
     assert len(spans.traces) == 1
 
 
-def test_a_context_that_is_given_is_kept(store: octostore.OctoStore, spans: Spans) -> None:
+def test_an_explicit_context_is_kept(store: octostore.OctoStore, spans: Spans) -> None:
     store.enqueue("build", job_id="job", traceparent=GIVEN)
     reply = store.claim_next(traceparent=GIVEN)
     assert (reply.traceparent, reply.attempt_traceparent) == (GIVEN, GIVEN)
@@ -277,10 +277,10 @@ def test_a_worker_that_settles_and_claims_in_one_call(store: octostore.OctoStore
     assert spans.traces == [["send q"], *[["receive q", "process q", "settle q"]] * 3]
 
 
-# What goes wrong
+# Failures
 
 
-def test_a_handler_that_fails(store: octostore.OctoStore, spans: Spans) -> None:
+def test_a_failing_handler(store: octostore.OctoStore, spans: Spans) -> None:
     def fail(_claim: octostore.HeldClaim) -> None:
         raise ValueError("no disk")
 
@@ -299,14 +299,14 @@ def test_a_handler_that_fails(store: octostore.OctoStore, spans: Spans) -> None:
         (octostore.Failed("no disk"), "ERROR", "failed"),
     ],
 )
-def test_what_handlers_answer(
+def test_the_outcomes_of_handlers(
     store: octostore.OctoStore, spans: Spans, raised: Exception, status: str, outcome: str
 ) -> None:
-    def answer(_claim: octostore.HeldClaim) -> None:
+    def end(_claim: octostore.HeldClaim) -> None:
         raise raised
 
     store.enqueue("build")
-    store.work("default", answer, max_jobs=1)
+    store.work("default", end, max_jobs=1)
     process = spans.named("process default")
     assert (process["status"]["status_code"], process["attributes"]["octostore.outcome"]) == (status, outcome)
 
@@ -317,14 +317,14 @@ def test_a_block_that_ends_as_failed(store: octostore.OctoStore, spans: Spans) -
     assert spans.named("process")["attributes"]["error.type"] == "failed"
 
 
-def test_a_block_that_is_interrupted_has_not_failed(store: octostore.OctoStore, spans: Spans) -> None:
+def test_an_interrupted_block_has_not_failed(store: octostore.OctoStore, spans: Spans) -> None:
     with pytest.raises(KeyboardInterrupt), store.hold("job"):
         raise KeyboardInterrupt
     process = spans.named("process")
     assert (process["status"]["status_code"], process["attributes"]["octostore.outcome"]) == ("UNSET", "released")
 
 
-def test_a_lease_that_is_lost(store: octostore.OctoStore, spans: Spans) -> None:
+def test_a_lost_lease(store: octostore.OctoStore, spans: Spans) -> None:
     with pytest.raises(octostore.LeaseLost), store.hold("job"):
         store.force_release("job")
     process, settle = map(spans.named, ("process", "settle"))
@@ -332,7 +332,7 @@ def test_a_lease_that_is_lost(store: octostore.OctoStore, spans: Spans) -> None:
     assert [span["attributes"]["error.type"] for span in (process, settle)] == ["LeaseLost", "LeaseLost"]
 
 
-def test_a_store_that_cannot_be_reached(store: octostore.OctoStore, spans: Spans) -> None:
+def test_an_unreachable_store(store: octostore.OctoStore, spans: Spans) -> None:
     lease = claimed(store, "job")
     spans.clear()
     store.close()
@@ -347,7 +347,7 @@ def test_a_store_that_cannot_be_reached(store: octostore.OctoStore, spans: Spans
     assert {span["status"]["status_code"] for span in spans} == {"ERROR"}
 
 
-def test_one_of_several_that_is_refused(store: octostore.OctoStore, spans: Spans) -> None:
+def test_one_refused_command_of_a_batch(store: octostore.OctoStore, spans: Spans) -> None:
     store.batch([{"command": "enqueue", "kind": "build"}, {"command": "release_job", "job_id": "a", "lease_id": "no"}])
     assert [span["attributes"].get("error.type") for span in spans] == [None, "LeaseLost"]
 
@@ -363,7 +363,7 @@ def test_a_fork_does_not_end_its_parents_work(store: octostore.OctoStore, spans:
     assert spans.names == ["receive", "settle", "process"]
 
 
-def test_attempts_are_forgotten_once_they_are_settled_and_at_most_so_many_are_known(store: octostore.OctoStore) -> None:
+def test_settled_attempts_are_forgotten_and_the_number_of_known_ones_is_limited(store: octostore.OctoStore) -> None:
     known = store._port.spans._attempts  # type: ignore[union-attr]
     store.release_job("job", claimed(store, "job"))
     assert len(known) == 0
@@ -374,10 +374,10 @@ def test_attempts_are_forgotten_once_they_are_settled_and_at_most_so_many_are_kn
     assert len(known) == ATTEMPTS_KEPT
 
 
-# Whether there are any
+# Whether there are spans
 
 
-def test_what_is_not_sampled_is_passed_on(url: str) -> None:
+def test_an_unsampled_context_is_passed_on(url: str) -> None:
     with octostore.connect(url, tracing=TracerProvider(ALWAYS_OFF, shutdown_on_exit=False)) as store:
         store.enqueue("build", job_id="job")
         with store.hold("job") as claim:
@@ -420,14 +420,16 @@ def test_the_environment_decides_unless_the_program_does(url: str) -> None:
     assert done.stdout.split() == ["1", "1", "0", *["0", "1", "0"] * 2]
 
 
-def test_a_setting_that_means_nothing(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_setting_is_refused(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OCTOSTORE_TRACING", "yes")
     with pytest.raises(octostore.InvalidInput, match="OCTOSTORE_TRACING is 'yes'; it must be 1 or 0"):
         octostore.connect(url)
 
 
 @pytest.mark.parametrize("client", ["sync", "async"])
-def test_without_the_extra_it_says_what_to_install(url: str, client: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_without_the_extra_says_what_to_install(
+    url: str, client: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in [name for name in sys.modules if name.startswith(("opentelemetry", "octostore.client.spans"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
@@ -439,7 +441,7 @@ def test_without_the_extra_it_says_what_to_install(url: str, client: str, monkey
         connect[client]()
 
 
-def test_all_else_that_a_port_can_do_is_as_without(store: octostore.OctoStore, spans: Spans, tmp_path: Path) -> None:
+def test_everything_else_works_the_same_with_tracing(store: octostore.OctoStore, spans: Spans, tmp_path: Path) -> None:
     claimed(store, "job")
     assert store.backup(tmp_path / "copy.db") == 1
     assert store.verify().problems == []

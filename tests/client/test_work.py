@@ -1,4 +1,4 @@
-"""A worker settles a job and claims the next in one transaction, and claims nothing that nobody will work on."""
+"""A worker settles a job and claims the next in one transaction, and keeps no claim that it will not work on."""
 
 import asyncio
 import threading
@@ -43,25 +43,25 @@ def local(batches: Batches) -> Iterator[LocalStore]:
 
 
 class HookedPort(EmbeddedPort):
-    """`after` is called when something was executed together, before anybody hears of it."""
+    """Calls `after` when several commands were executed together, before their replies are returned."""
 
     def __init__(self, store: LocalStore, after: Callable[[], None] = lambda: None) -> None:
         super().__init__(store)
         self.after = after
 
     def execute_all(self, commands: Sequence[Command[Any]], *, atomic: bool = True) -> list[Any]:
-        answers = super().execute_all(commands, atomic=atomic)
+        replies = super().execute_all(commands, atomic=atomic)
         if len(commands) > 1:
             self.after()
-        return answers
+        return replies
 
 
-class HeldBack:
-    """What is executed together is answered when somebody says so."""
+class DelayedReplies:
+    """Replies to commands that are executed together are delivered on request."""
 
     def __init__(self, store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
         self.has_executed = asyncio.Event()
-        self.tell: Callable[[], None] = lambda: None
+        self.deliver: Callable[[], None] = lambda: None
         self._loop = asyncio.get_running_loop()
         self._submit_to = store.submit_to
         monkeypatch.setattr(store, "submit_to", self._submit)
@@ -70,7 +70,7 @@ class HeldBack:
         self._submit_to(commands, done if len(commands) == 1 else partial(self._hold_back, done))
 
     def _hold_back(self, done: Done, outcome: list[Any] | Exception) -> None:
-        self.tell = partial(done, outcome)
+        self.deliver = partial(done, outcome)
         self._loop.call_soon_threadsafe(self.has_executed.set)
 
 
@@ -89,14 +89,14 @@ def test_each_job_takes_one_transaction(local: LocalStore, batches: Batches) -> 
     store = filled(local)
     batches.sizes.clear()
     assert store.work("default", lambda claim: claim.job_id, until_empty=True) == JOBS
-    # The first claim, each end with the next claim, and that there really is nothing left.
+    # The first claim, each settle with the next claim, and a last claim that finds the queue empty.
     assert batches.sizes == [1, *[2] * JOBS, 1]
     assert statuses(store) == ["done"] * JOBS
     moments = {event.at for event in store.events() if event.job_id == "job-1" and event.type == "claimed"}
     assert moments == {event.at for event in store.events() if event.job_id == "job-0" and event.type == "done"}
 
 
-def test_a_coroutine_s_too(local: LocalStore, batches: Batches) -> None:
+def test_each_job_of_a_coroutine_takes_one_transaction_too(local: LocalStore, batches: Batches) -> None:
     store = filled(local)
     batches.sizes.clear()
 
@@ -111,7 +111,7 @@ def test_a_coroutine_s_too(local: LocalStore, batches: Batches) -> None:
     assert statuses(store) == ["done"] * JOBS
 
 
-def test_whoever_is_told_to_stop_claims_no_more(local: LocalStore) -> None:
+def test_a_worker_that_must_stop_claims_no_more(local: LocalStore) -> None:
     store = filled(local)
     stop = threading.Event()
     assert store.work("default", lambda _: stop.set(), stop=stop) == 1
@@ -119,7 +119,7 @@ def test_whoever_is_told_to_stop_claims_no_more(local: LocalStore) -> None:
     assert sum(event.type == "claimed" for event in store.events()) == 1
 
 
-def test_what_was_claimed_when_it_was_told_to_stop_is_given_back(local: LocalStore) -> None:
+def test_a_worker_that_must_stop_releases_the_job_it_just_claimed(local: LocalStore) -> None:
     store = filled(local)
     stop = threading.Event()
     working = octostore.OctoStore(HookedPort(local, after=stop.set))
@@ -143,7 +143,7 @@ def test_a_lost_lease_does_not_lose_the_next_job(local: LocalStore) -> None:
     assert statuses(store) == ["done"] * JOBS
 
 
-def test_a_task_that_is_cancelled_while_it_settles_gives_back_what_came_with_it(
+def test_a_task_that_is_cancelled_while_it_settles_releases_the_next_job(
     local: LocalStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = filled(local)
@@ -152,14 +152,14 @@ def test_a_task_that_is_cancelled_while_it_settles_gives_back_what_came_with_it(
         async def handler(_: octostore.AsyncHeldClaim) -> None:
             pass
 
-        answers = HeldBack(local, monkeypatch)
+        replies = DelayedReplies(local, monkeypatch)
         working = asyncio.create_task(octostore.AsyncOctoStore(AsyncEmbeddedPort(local)).work("default", handler))
-        await answers.has_executed.wait()
+        await replies.has_executed.wait()
         working.cancel()
         with pytest.raises(asyncio.CancelledError):
             await working
         assert statuses(store)[:2] == ["done", "claimed"]
-        answers.tell()
+        replies.deliver()
         await asyncio.to_thread(until, lambda: statuses(store)[1] == "queued")
 
     asyncio.run(work())
@@ -193,7 +193,7 @@ def test_a_handler_that_does_not_stop_loses_its_job(local: LocalStore, monkeypat
     assert (job.error, job.result) == ("still running after 0.01 s (max_run)", None)
 
 
-def test_a_handler_that_is_quick_enough_is_not_disturbed(local: LocalStore) -> None:
+def test_a_handler_within_max_run_is_not_asked_to_stop(local: LocalStore) -> None:
     store = filled(local)
     stopped: list[bool] = []
     store.work("default", lambda claim: stopped.append(claim.is_to_stop), max_run=60, until_empty=True)
@@ -216,7 +216,7 @@ def test_a_coroutine_that_takes_too_long_is_cancelled(local: LocalStore) -> None
     asyncio.run(run())
 
 
-def test_a_timeout_of_the_handler_s_own_is_not_taken_for_max_run(local: LocalStore) -> None:
+def test_a_handlers_own_timeout_is_not_mistaken_for_max_run(local: LocalStore) -> None:
     async def run() -> None:
         store = octostore.AsyncOctoStore(AsyncEmbeddedPort(local))
         await store.enqueue("slow", job_id="job", max_attempts=1)
@@ -244,7 +244,7 @@ def test_a_coroutine_function_is_refused_where_nothing_awaits_it(local: LocalSto
     async def handler(_claim: object) -> None: ...
 
     store = filled(local)
-    for given in (handler, {"letter": handler}):
+    for argument in (handler, {"letter": handler}):
         with pytest.raises(octostore.InvalidInput, match="must be a plain function"):
-            store.work("default", given)
+            store.work("default", argument)
     assert store.queue_status("default").ready == JOBS
