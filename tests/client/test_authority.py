@@ -52,7 +52,7 @@ def test_ended_authority_cannot_be_renewed() -> None:
     assert authority.remaining() == 0
 
 
-def replied(remaining_ms: int) -> "Future[HeartbeatReply]":
+def reply_future(remaining_ms: int) -> "Future[HeartbeatReply]":
     future: Future[HeartbeatReply] = Future()
     future.set_result(
         HeartbeatReply(job_id="job", expires_at=to_datetime(0), remaining_ms=remaining_ms, renew_after_ms=0)
@@ -60,7 +60,7 @@ def replied(remaining_ms: int) -> "Future[HeartbeatReply]":
     return future
 
 
-def failed(error: Exception) -> "Future[HeartbeatReply]":
+def error_future(error: Exception) -> "Future[HeartbeatReply]":
     future: Future[HeartbeatReply] = Future()
     future.set_exception(error)
     return future
@@ -99,7 +99,7 @@ class Run:
 
 
 def test_it_heartbeats_until_it_is_stopped() -> None:
-    run = Run([replied(600_000)])
+    run = Run([reply_future(600_000)])
     for _ in range(3):
         assert run.sent.acquire(timeout=30)
     run.heartbeater.stop()
@@ -117,7 +117,7 @@ def test_a_lost_lease_is_noticed_within_ten_seconds_whatever_the_ttl(
     now = 0.0
     authority = Authority(lambda: now, Lateness())
     authority.renew(now, round(ttl * 1_000))
-    heartbeater = Heartbeater(lambda: replied(round(ttl * 1_000)), authority, ttl, lambda _why: None)
+    heartbeater = Heartbeater(lambda: reply_future(round(ttl * 1_000)), authority, ttl, lambda _why: None)
     heartbeater.start()
     assert due == [interval]
     now = interval
@@ -127,7 +127,7 @@ def test_a_lost_lease_is_noticed_within_ten_seconds_whatever_the_ttl(
 
 
 def test_a_lost_lease_is_reported_at_once() -> None:
-    run = Run([failed(LeaseLost("job", "taken"))])
+    run = Run([error_future(LeaseLost("job", "taken"))])
     assert run.lost.wait(timeout=30)
     assert run.authority.remaining() > 0
     assert run.heartbeats == 1
@@ -135,8 +135,8 @@ def test_a_lost_lease_is_reported_at_once() -> None:
 
 
 def test_faults_are_retried_and_the_next_good_heartbeat_renews_the_lease() -> None:
-    fault = failed(Unreachable("gone", reason="io"))
-    run = Run([fault, fault, replied(600_000)])
+    fault = error_future(Unreachable("gone", reason="io"))
+    run = Run([fault, fault, reply_future(600_000)])
     for _ in range(4):
         assert run.sent.acquire(timeout=30)
     assert run.authority.remaining() > 60, "the third heartbeat got through"
@@ -145,7 +145,7 @@ def test_faults_are_retried_and_the_next_good_heartbeat_renews_the_lease() -> No
 
 
 def test_a_lasting_fault_loses_the_lease() -> None:
-    run = Run([failed(Unreachable("gone", reason="io"))], lasts=2)
+    run = Run([error_future(Unreachable("gone", reason="io"))], lasts=2)
     assert run.lost.wait(timeout=30)
     assert run.heartbeats > 1
 
@@ -157,9 +157,9 @@ def test_a_heartbeat_without_a_reply_does_not_keep_the_lease() -> None:
 
 
 def test_a_slow_on_lost_callback_does_not_delay_other_heartbeats() -> None:
-    lost = Run([failed(LeaseLost("job", "taken"))], takes_long=True)
+    lost = Run([error_future(LeaseLost("job", "taken"))], takes_long=True)
     assert lost.lost.wait(timeout=30)
-    other = Run([replied(10_000)])
+    other = Run([reply_future(10_000)])
     for _ in range(3):
         assert other.sent.acquire(timeout=30)
     other.heartbeater.stop()

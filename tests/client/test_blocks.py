@@ -57,14 +57,14 @@ def port() -> Iterator[Port]:
     port.close()
 
 
-def held(port: Port, job_id: str = "job", ttl: float = LONG) -> HeldClaim:
+def hold_job(port: Port, job_id: str = "job", ttl: float = LONG) -> HeldClaim:
     asked_at = boottime()
     reply = EmbeddedPort.execute(port, ClaimJob(job_id=job_id, owner="ann", ttl=ttl))
     return HeldClaim(port, Granted(reply, asked_at, reply.remaining_ms or 0))
 
 
-def away(reason: str = "io") -> Unreachable:
-    return Unreachable("it is away", reason=reason)
+def unreachable(reason: str = "io") -> Unreachable:
+    return Unreachable("it is unreachable", reason=reason)
 
 
 def events_of(port: Port) -> list[str]:
@@ -75,7 +75,7 @@ def events_of(port: Port) -> list[str]:
 
 
 def test_after_its_block_a_claim_is_no_longer_ours(port: Port) -> None:
-    with held(port) as claim:
+    with hold_job(port) as claim:
         assert claim.remaining() > 0
     assert claim.remaining() == 0
     with pytest.raises(LeaseLost, match="its block has ended"):
@@ -87,14 +87,14 @@ def test_after_its_block_a_claim_is_no_longer_ours(port: Port) -> None:
 
 def test_a_claim_whose_block_has_ended_is_garbage_collected(port: Port) -> None:
     """Even though its next heartbeat would have been due much later."""
-    with held(port) as claim:
+    with hold_job(port) as claim:
         kept = weakref.ref(claim)
     del claim
     assert kept() is None
 
 
 def test_progress_renews_the_lease(port: Port) -> None:
-    with held(port) as claim:
+    with hold_job(port) as claim:
         before = claim._authority.ends_at
         time.sleep(0.01)
         claim.progress("on it")
@@ -103,7 +103,7 @@ def test_progress_renews_the_lease(port: Port) -> None:
 
 @pytest.mark.parametrize("write", ["progress", "checkpoint"])
 def test_an_owner_that_lost_its_lease_writes_nothing(port: Port, write: str) -> None:
-    with held(port) as claim:
+    with hold_job(port) as claim:
         claim.lost.set()
         assert claim.remaining() == 0
         with pytest.raises(LeaseLost):
@@ -112,15 +112,15 @@ def test_an_owner_that_lost_its_lease_writes_nothing(port: Port, write: str) -> 
 
 
 def test_a_fault_at_the_release_is_retried(port: Port) -> None:
-    with held(port):
-        port.faults = [away(), away()]
+    with hold_job(port):
+        port.faults = [unreachable(), unreachable()]
     assert events_of(port) == ["claimed", "released"]
 
 
 @pytest.mark.parametrize("reason", ["read_only", "closed", "corrupt"])
 def test_a_lasting_fault_is_raised_at_once(port: Port, reason: str) -> None:
-    with held(port) as claim:
-        port.faults = [away(reason)] * 5
+    with hold_job(port) as claim:
+        port.faults = [unreachable(reason)] * 5
         with pytest.raises(Unreachable):
             claim.checkpoint({"step": 1})
         assert len(port.asked) == 1
@@ -128,8 +128,8 @@ def test_a_lasting_fault_is_raised_at_once(port: Port, reason: str) -> None:
 
 
 def test_a_passing_fault_is_retried(port: Port) -> None:
-    with held(port) as claim:
-        port.faults = [away("network"), away("busy")]
+    with hold_job(port) as claim:
+        port.faults = [unreachable("network"), unreachable("busy")]
         claim.checkpoint({"step": 1})
         assert len(port.asked) == 3
 
@@ -140,15 +140,15 @@ def test_a_passing_fault_is_retried(port: Port) -> None:
     ids=["error", "ctrl-c", "exit"],
 )
 def test_what_a_block_raises_decides_how_its_claim_ends(port: Port, error: BaseException, outcome: str) -> None:
-    with pytest.raises(type(error)), held(port):
+    with pytest.raises(type(error)), hold_job(port):
         raise error
     assert octostore.OctoStore(port).get_job("job").last_outcome == outcome
 
 
 def test_an_exception_in_a_block_takes_precedence_over_a_failing_release(port: Port) -> None:
     def fail() -> None:
-        with held(port):
-            port.faults = [away("closed")] * 3
+        with hold_job(port):
+            port.faults = [unreachable("closed")] * 3
             raise ValueError("the work failed")
 
     with pytest.raises(ValueError, match="the work failed"):
@@ -157,15 +157,15 @@ def test_an_exception_in_a_block_takes_precedence_over_a_failing_release(port: P
 
 def test_a_failing_release_is_raised_if_nothing_else_went_wrong(port: Port) -> None:
     def end() -> None:
-        with held(port):
-            port.faults = [away("closed")] * 3
+        with hold_job(port):
+            port.faults = [unreachable("closed")] * 3
 
     with pytest.raises(Unreachable):
         end()
 
 
 def test_a_claim_can_be_left_to_expire(port: Port) -> None:
-    with held(port) as claim:
+    with hold_job(port) as claim:
         claim.let_expire()
     assert events_of(port) == ["claimed"]
 
@@ -194,7 +194,7 @@ def test_a_task_that_was_handed_over_is_not_touched_by_the_end_of_its_block(port
 
 
 def test_a_claim_is_not_released_by_a_forked_child(port: Port) -> None:
-    claim = held(port)
+    claim = hold_job(port)
     with claim:
         claim._pid += 1  # as if the child left the block
     assert events_of(port) == ["claimed"]
@@ -278,7 +278,7 @@ class Breaking:
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), RuntimeError("a broken span processor")])
 def test_a_block_that_cannot_begin_does_not_keep_its_claim(port: Port, error: BaseException) -> None:
-    claim = held(port)
+    claim = hold_job(port)
     port.spans = Breaking(error)  # type: ignore[assignment]
     with pytest.raises(type(error)), claim:
         pytest.fail("it began")
@@ -499,7 +499,7 @@ def test_a_heartbeat_is_never_due_after_the_authority_has_ended(monkeypatch: pyt
 
 def test_after_a_fault_it_retries_soon(bench: Bench) -> None:
     bench.go_to_due()
-    bench.heartbeats[-1].set_exception(away())
+    bench.heartbeats[-1].set_exception(unreachable())
     bench.go_to_due()
     assert 0 < bench.due[-1] - bench.now <= 1.5 * RETRY_SECONDS
     bench.go_to_due()

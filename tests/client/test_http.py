@@ -118,7 +118,7 @@ def assert_unreachable(store: Any, reason: str) -> str:
     return message
 
 
-def test_a_port_where_nobody_listens(connect: Connect, shorten: Shorten) -> None:
+def test_a_port_without_a_listener(connect: Connect, shorten: Shorten) -> None:
     shorten(GIVE_UP_SECONDS=0.1, FOLLOW_GIVE_UP_SECONDS=0.1)
     token, port = new_token(), refusing_port()
     message = assert_unreachable(connect(f"http://127.0.0.1:{port}", token=token), "network")

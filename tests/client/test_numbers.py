@@ -22,7 +22,7 @@ def checkpoint(store: World, own: Numbers, step: int) -> CheckpointReply:
         command = overtaken
 
 
-def saved(store: World) -> bytes:
+def saved_checkpoint(store: World) -> bytes:
     with store.backend.reading() as rows:
         data: bytes = rows.checkpoints[JOB]  # type: ignore[attr-defined]
         return data
@@ -38,4 +38,4 @@ def test_writes_of_several_processes_under_one_lease_are_saved_in_call_order() -
     with mock.patch.object(numbers, "time", clock):
         for step, writer in enumerate(turns):
             checkpoint(store, writers[writer], step)
-            assert saved(store) == b"%d" % step
+            assert saved_checkpoint(store) == b"%d" % step

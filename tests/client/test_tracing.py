@@ -37,7 +37,7 @@ def store(url: str, spans: Spans) -> Iterator[octostore.OctoStore]:
         yield store
 
 
-def claimed(store: octostore.OctoStore, job_id: str, **terms: Any) -> str:
+def claim_lease(store: octostore.OctoStore, job_id: str, **terms: Any) -> str:
     reply = store.claim_job(job_id, "ann", **terms)
     assert reply.status == "claimed"
     return reply.lease_id or ""
@@ -87,9 +87,9 @@ def test_a_lock_has_no_destination(store: octostore.OctoStore, spans: Spans) -> 
 def test_the_next_owner_links_to_the_last(store: octostore.OctoStore, spans: Spans) -> None:
     with store.hold("job"):
         pass
-    claimed(store, "job")
+    claim_lease(store, "job")
     store.force_release("job", reason="the operator's reason")
-    claimed(store, "job")
+    claim_lease(store, "job")
     first, second, third = [span for span in spans if span["name"] == "receive"]
     assert [links_of(span) for span in (first, second, third)] == [
         {},
@@ -102,7 +102,7 @@ def test_the_next_owner_links_to_the_last(store: octostore.OctoStore, spans: Spa
 
 
 def test_refused_claims_and_heartbeats_leave_no_span(store: octostore.OctoStore, spans: Spans) -> None:
-    lease = claimed(store, "job")
+    lease = claim_lease(store, "job")
     spans.clear()
     assert store.claim_job("job").status == "held"
     assert store.claim_next("q").status == "empty"
@@ -219,7 +219,7 @@ def test_async_blocks_and_handlers(url: str, spans: Spans) -> None:
 def test_a_job_that_another_client_settles_is_linked_to_its_attempt(
     store: octostore.OctoStore, url: str, spans: Spans
 ) -> None:
-    lease = claimed(store, "job")
+    lease = claim_lease(store, "job")
     with octostore.connect(url, tracing=spans.provider) as other:
         other.release_job("job", lease)
     receive, settle = spans
@@ -229,9 +229,9 @@ def test_a_job_that_another_client_settles_is_linked_to_its_attempt(
 
 
 def test_a_repeated_claim_is_received_once(store: octostore.OctoStore, url: str, spans: Spans) -> None:
-    claimed(store, "job", request_id="r")
+    claim_lease(store, "job", request_id="r")
     with octostore.connect(url, tracing=spans.provider) as other:
-        lease = claimed(other, "job", request_id="r")
+        lease = claim_lease(other, "job", request_id="r")
         other.release_job("job", lease)
     assert spans.names == ["receive", "settle"]
     assert len(spans.traces) == 1
@@ -263,7 +263,7 @@ def test_jobs_that_are_enqueued_together_share_a_span(store: octostore.OctoStore
 
 
 def test_jobs_that_are_claimed_together_have_a_trace_each(store: octostore.OctoStore, spans: Spans) -> None:
-    claimed(store, "held")
+    claim_lease(store, "held")
     spans.clear()
     replies = store.claim_many(["a", "held", "b"])
     store.release_many([reply for reply in replies if reply.status == "claimed"], "done")
@@ -333,7 +333,7 @@ def test_a_lost_lease(store: octostore.OctoStore, spans: Spans) -> None:
 
 
 def test_an_unreachable_store(store: octostore.OctoStore, spans: Spans) -> None:
-    lease = claimed(store, "job")
+    lease = claim_lease(store, "job")
     spans.clear()
     store.close()
     with pytest.raises(octostore.Unreachable):
@@ -365,9 +365,9 @@ def test_a_fork_does_not_end_its_parents_work(store: octostore.OctoStore, spans:
 
 def test_settled_attempts_are_forgotten_and_the_number_of_known_ones_is_limited(store: octostore.OctoStore) -> None:
     known = store._port.spans._attempts  # type: ignore[union-attr]
-    store.release_job("job", claimed(store, "job"))
+    store.release_job("job", claim_lease(store, "job"))
     assert len(known) == 0
-    claimed(store, "job")
+    claim_lease(store, "job")
     (attempt,) = known.values()
     for number in range(ATTEMPTS_KEPT + 5):
         store._port.spans.remember(str(number), attempt)  # type: ignore[union-attr]
@@ -442,7 +442,7 @@ def test_the_error_without_the_extra_says_what_to_install(
 
 
 def test_everything_else_works_the_same_with_tracing(store: octostore.OctoStore, spans: Spans, tmp_path: Path) -> None:
-    claimed(store, "job")
+    claim_lease(store, "job")
     assert store.backup(tmp_path / "copy.db") == 1
     assert store.verify().problems == []
     assert [event.type for event in store.events()] == ["claimed"]

@@ -74,7 +74,7 @@ class DelayedReplies:
         self._loop.call_soon_threadsafe(self.has_executed.set)
 
 
-def filled(local: LocalStore) -> octostore.OctoStore:
+def store_with_jobs(local: LocalStore) -> octostore.OctoStore:
     store = octostore.OctoStore(EmbeddedPort(local))
     for number in range(JOBS):
         store.enqueue("letter", job_id=f"job-{number}")
@@ -86,7 +86,7 @@ def statuses(store: octostore.OctoStore) -> list[str]:
 
 
 def test_each_job_takes_one_transaction(local: LocalStore, batches: Batches) -> None:
-    store = filled(local)
+    store = store_with_jobs(local)
     batches.sizes.clear()
     assert store.work("default", lambda claim: claim.job_id, until_empty=True) == JOBS
     # The first claim, each settle with the next claim, and a last claim that finds the queue empty.
@@ -97,7 +97,7 @@ def test_each_job_takes_one_transaction(local: LocalStore, batches: Batches) -> 
 
 
 def test_each_job_of_a_coroutine_takes_one_transaction_too(local: LocalStore, batches: Batches) -> None:
-    store = filled(local)
+    store = store_with_jobs(local)
     batches.sizes.clear()
 
     async def work() -> int:
@@ -112,7 +112,7 @@ def test_each_job_of_a_coroutine_takes_one_transaction_too(local: LocalStore, ba
 
 
 def test_a_worker_that_must_stop_claims_no_more(local: LocalStore) -> None:
-    store = filled(local)
+    store = store_with_jobs(local)
     stop = threading.Event()
     assert store.work("default", lambda _: stop.set(), stop=stop) == 1
     assert statuses(store) == ["done", *["queued"] * (JOBS - 1)]
@@ -120,7 +120,7 @@ def test_a_worker_that_must_stop_claims_no_more(local: LocalStore) -> None:
 
 
 def test_a_worker_that_must_stop_releases_the_job_it_just_claimed(local: LocalStore) -> None:
-    store = filled(local)
+    store = store_with_jobs(local)
     stop = threading.Event()
     working = octostore.OctoStore(HookedPort(local, after=stop.set))
     assert working.work("default", lambda _: None, stop=stop) == 1
@@ -131,7 +131,7 @@ def test_a_worker_that_must_stop_releases_the_job_it_just_claimed(local: LocalSt
 
 
 def test_a_lost_lease_does_not_lose_the_next_job(local: LocalStore) -> None:
-    store = filled(local)
+    store = store_with_jobs(local)
     victims = ["job-0"]
 
     def handler(claim: octostore.HeldClaim) -> None:
@@ -146,7 +146,7 @@ def test_a_lost_lease_does_not_lose_the_next_job(local: LocalStore) -> None:
 def test_a_task_that_is_cancelled_while_it_settles_releases_the_next_job(
     local: LocalStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = filled(local)
+    store = store_with_jobs(local)
 
     async def work() -> None:
         async def handler(_: octostore.AsyncHeldClaim) -> None:
@@ -194,7 +194,7 @@ def test_a_handler_that_does_not_stop_loses_its_job(local: LocalStore, monkeypat
 
 
 def test_a_handler_within_max_run_is_not_asked_to_stop(local: LocalStore) -> None:
-    store = filled(local)
+    store = store_with_jobs(local)
     stopped: list[bool] = []
     store.work("default", lambda claim: stopped.append(claim.is_to_stop), max_run=60, until_empty=True)
     assert stopped == [False] * JOBS
@@ -243,7 +243,7 @@ def test_a_plain_function_works_in_asyncio_too(local: LocalStore) -> None:
 def test_a_coroutine_function_is_refused_where_nothing_awaits_it(local: LocalStore) -> None:
     async def handler(_claim: object) -> None: ...
 
-    store = filled(local)
+    store = store_with_jobs(local)
     for argument in (handler, {"letter": handler}):
         with pytest.raises(octostore.InvalidInput, match="must be a plain function"):
             store.work("default", argument)

@@ -15,14 +15,14 @@ from tests.support.files import make_empty
 from tests.support.running import Octostore
 
 
-def kept_in(folder: Path) -> list[KeptLease]:
+def kept_leases(folder: Path) -> list[KeptLease]:
     """All kept leases, of every owner, oldest first."""
     paths = sorted(folder.rglob("*.lease"), key=lambda path: path.stat().st_mtime)
     return [msgspec.json.decode(path.read_bytes(), type=KeptLease) for path in paths]
 
 
 def end_keepers(folder: Path) -> None:
-    for lease in kept_in(folder):
+    for lease in kept_leases(folder):
         if lease.is_kept:
             with suppress(ProcessLookupError):
                 os.kill(lease.keeper.pid, signal.SIGKILL)

@@ -15,7 +15,7 @@ from octostore.keeping.keeper import NOBODY_HEARD
 from octostore.keeping.leases import KeptLease
 from octostore.keeping.processes import find
 from octostore.keeping.watching import agent_here
-from tests.keeping.conftest import end_keepers, kept_in
+from tests.keeping.conftest import end_keepers, kept_leases
 from tests.support.at_terminal import AtTerminal
 from tests.support.postgres import empty_store, put_back
 from tests.support.processes import free_port, until
@@ -26,8 +26,8 @@ from tests.support.starting import SCRIPT, start
 KEEP = ("claim", "job", "--keep", "--while-pid", "0")
 
 
-def only(folder: Path) -> KeptLease:
-    (lease,) = kept_in(folder)
+def only_lease(folder: Path) -> KeptLease:
+    (lease,) = kept_leases(folder)
     return lease
 
 
@@ -62,7 +62,7 @@ def test_it_outlives_the_shell_and_heartbeats(agent: Octostore, store: library.O
     shell = agent.shell(f"setsid --wait bash -c {shlex.quote(script)}")
     assert shell.wait().code != 0, "the shell and its process group got SIGHUP"
     assert "claimed job for agent-3" in shell.out
-    lease = only(tmp_path)
+    lease = only_lease(tmp_path)
     pid = lease.keeper.pid
     os.kill(pid, signal.SIGHUP)
     wait_for_heartbeat(store)
@@ -90,7 +90,7 @@ def test_no_command_shows_a_lease_id(agent: Octostore, store: library.OctoStore,
         for option in ((), ("--json",)):
             done = agent.run(*arguments, *option)
             output += done.out + done.err
-    lease = only(tmp_path)
+    lease = only_lease(tmp_path)
     assert store.heartbeat_job("job", lease.lease_id).job_id == "job"
     assert lease.lease_id not in output
     assert lease.lease_id.encode() not in secrets_visible_of(lease.keeper.pid)
@@ -101,10 +101,10 @@ def test_no_command_shows_a_lease_id(agent: Octostore, store: library.OctoStore,
 
 def test_a_release_ends_the_keeper_at_once(agent: Octostore, store: library.OctoStore, tmp_path: Path) -> None:
     assert agent.run(*KEEP, "--ttl", "1h").code == 0
-    pid = only(tmp_path).keeper.pid
+    pid = only_lease(tmp_path).keeper.pid
     assert agent.run("release", "--outcome", "done", "--result", "7").code == 0
     until(lambda: not is_alive(pid))
-    assert kept_in(tmp_path) == []
+    assert kept_leases(tmp_path) == []
     assert [event.type for event in store.events(job_id="job")] == ["claimed", "done"]
 
 
@@ -118,16 +118,16 @@ def test_a_killed_keeper_leaves_the_claim_to_its_ttl(
     assert store.get_job("job").previous[0].how == "expired"
     late = agent.run("checkpoint", '{"step": 9}', "--json")
     assert (late.code, json.loads(late.out)["code"]) == (20, "lease_lost"), "lost is not the same as never claimed"
-    assert kept_in(tmp_path) == [], "its file is deleted"
+    assert kept_leases(tmp_path) == [], "its file is deleted"
     assert agent.run("checkpoint", "job", "1").code == 64
 
 
 def test_a_claim_without_a_keeper_is_still_ours_until_its_lease_expires(agent: Octostore, tmp_path: Path) -> None:
     assert agent.run(*KEEP).code == 0
     end_keepers(tmp_path)
-    until(lambda: not only(tmp_path).is_kept)
-    beat = agent.run("heartbeat")
-    assert (beat.code, "because its keeper is gone" in beat.out) == (0, True)
+    until(lambda: not only_lease(tmp_path).is_kept)
+    heartbeat = agent.run("heartbeat")
+    assert (heartbeat.code, "because its keeper is gone" in heartbeat.out) == (0, True)
     assert "its keeper is gone" in agent.run("mine").out
     assert agent.run("release").code == 0
 
@@ -138,13 +138,13 @@ def test_a_claim_is_released_when_the_watched_process_ends(
     with start(["sleep", FOREVER], stdin=DEVNULL) as watched:
         claim = agent.run("claim", "job", "--keep", "--while-pid", str(watched.pid))
         assert f"until you release it, sleep ({watched.pid}) ends, or 10m" in claim.out
-        keeper = only(tmp_path).keeper.pid
+        keeper = only_lease(tmp_path).keeper.pid
         watched.kill()
         watched.wait()
         assert release_note(store) == f"released by its keeper: sleep ({watched.pid}) has ended"
         until(lambda: not is_alive(keeper))
     late = agent.run("progress", "still here")
-    assert (late.code, kept_in(tmp_path)) == (20, [])
+    assert (late.code, kept_leases(tmp_path)) == (20, [])
     assert f"note  released by its keeper: sleep ({watched.pid}) has ended" in late.err, "the reason too"
 
 
@@ -166,7 +166,7 @@ def test_a_claim_is_released_when_its_agent_is_silent_for_too_long(
 ) -> None:
     assert agent.run(*KEEP, "--max-silence", "1").code == 0
     assert release_note(store) == "released by its keeper: no octostore command from agent-3 for 1 s"
-    until(lambda: not only(tmp_path).is_kept)
+    until(lambda: not only_lease(tmp_path).is_kept)
     lost = agent.run("mine")
     assert "agent-3 holds nothing" in lost.out
     assert "lost job: " in lost.out
@@ -210,7 +210,7 @@ def test_a_long_command_counts_as_activity_at_its_end_too(
 
 def test_a_keeper_releases_its_claim_on_sigterm(agent: Octostore, store: library.OctoStore, tmp_path: Path) -> None:
     assert agent.run(*KEEP).code == 0
-    os.kill(only(tmp_path).keeper.pid, signal.SIGTERM)
+    os.kill(only_lease(tmp_path).keeper.pid, signal.SIGTERM)
     assert release_note(store) == "released by its keeper, which was asked to stop"
 
 
@@ -227,7 +227,7 @@ def test_a_keeper_ends_when_its_claim_is_force_released(
     agent: Octostore, store: library.OctoStore, tmp_path: Path
 ) -> None:
     assert agent.run(*KEEP, "--ttl", "2").code == 0
-    keeper = only(tmp_path).keeper.pid
+    keeper = only_lease(tmp_path).keeper.pid
     store.force_release("job", reason="by hand")
     until(lambda: not is_alive(keeper))
     done = agent.run("release", "job", "--json")
@@ -240,9 +240,9 @@ def test_a_repeated_request_gets_no_second_keeper(agent: Octostore, tmp_path: Pa
     assert again["replayed"]
     assert again["kept"]["keeper_pid"] == first["kept"]["keeper_pid"]
     end_keepers(tmp_path)
-    until(lambda: not only(tmp_path).is_kept)
+    until(lambda: not only_lease(tmp_path).is_kept)
     revived = json.loads(agent.run(*KEEP, "--request-id", "r", "--json").out)
-    assert only(tmp_path).keeper.pid == revived["kept"]["keeper_pid"] != first["kept"]["keeper_pid"]
+    assert only_lease(tmp_path).keeper.pid == revived["kept"]["keeper_pid"] != first["kept"]["keeper_pid"]
 
 
 def test_a_claim_that_is_not_granted_leaves_nothing_behind(
@@ -272,7 +272,7 @@ def test_a_claim_that_had_to_wait_is_kept(agent: Octostore, store: library.OctoS
     store.release_job("job", lease)
     assert json.loads(waiting.wait().out)["status"] == "claimed"
     wait_for_heartbeat(store)
-    assert find(only(tmp_path).keeper.pid) == only(tmp_path).keeper
+    assert find(only_lease(tmp_path).keeper.pid) == only_lease(tmp_path).keeper
 
 
 def test_a_claim_whose_keeper_died_before_it_was_granted_is_released(
@@ -294,7 +294,7 @@ def test_a_claim_whose_keeper_died_before_it_was_granted_is_released(
     done = waiting.wait()
     assert (done.code, "has ended; the claim was released" in done.err) == (69, True)
     assert store.get_job("job").status == "free"
-    assert kept_in(tmp_path) == []
+    assert kept_leases(tmp_path) == []
 
 
 HANDED_OVER = """
@@ -415,7 +415,7 @@ def test_on_postgresql(tmp_path: Path) -> None:
         try:
             assert agent.run(*KEEP, "--ttl", "2").code == 0
             wait_for_heartbeat(store)
-            keeper = only(tmp_path).keeper.pid
+            keeper = only_lease(tmp_path).keeper.pid
             assert agent.run("checkpoint", '{"step": 2}').code == 0
             assert agent.run("release").code == 0
             until(lambda: not is_alive(keeper))
