@@ -10,7 +10,7 @@ HERE = Path(__file__).parent
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The tests of a module run in one process, so that its server is started once."""
+    """Run the tests of a module in one process, so that its server starts once."""
     for item in items:
         if "server" in getattr(item, "fixturenames", ()) and item.path.parent == HERE:
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
@@ -18,7 +18,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """One for the tests of a module, which use names of their own."""
+    """One server per module; each test uses its own names."""
     with ServerProcess(tmp_path_factory.mktemp("home")) as process:
         yield process
         process.check_has_not_failed()
@@ -26,6 +26,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 @pytest.fixture
 def own_server(tmp_path: Path) -> Iterator[ServerProcess]:
-    """For a test that stops it, or counts what is in it."""
+    """For tests that stop it or count its contents."""
     with ServerProcess(tmp_path) as process:
         yield process

@@ -1,4 +1,4 @@
-"""Who may do what: scopes, prefixes, the life of tokens, and what nobody else gets to see."""
+"""Authorization: scopes, prefixes, the lifecycle of tokens, and what others cannot see."""
 
 import asyncio
 import hashlib
@@ -49,9 +49,9 @@ def call(server: ServerProcess, route: Route, token: str, name: str = "a-name") 
     return server.request(route.method, path, body, token=token)
 
 
-def told(answer: Response) -> Any:
-    """An error without what differs from one request to the next."""
-    return {name: value for name, value in answer.json.items() if name != "request_id"}
+def error_of(response: Response) -> Any:
+    """The error without its request id, which differs each time."""
+    return {name: value for name, value in response.json.items() if name != "request_id"}
 
 
 def by_name(route: Route) -> str:
@@ -65,37 +65,37 @@ def by_name(route: Route) -> str:
 @pytest.mark.parametrize("route", BEHIND_TOKENS, ids=by_name)
 def test_a_route_needs_its_scope(server: ServerProcess, route: Route, scope: str) -> None:
     seq = server.seq
-    answer = call(server, route, server.new_token("scoped", scope))
+    response = call(server, route, server.new_token("scoped", scope))
     if route.scope in {None, scope} or scope == "admin":
-        assert answer.status not in {401, 403}, answer
+        assert response.status not in {401, 403}, response
     else:
-        assert (answer.status, answer.json["code"]) == (403, "not_allowed")
-        assert f"the {route.scope} scope" in answer.json["error"]
+        assert (response.status, response.json["code"]) == (403, "not_allowed")
+        assert f"the {route.scope} scope" in response.json["error"]
         assert server.seq == seq + 1, "the new token's event is the only one"
-    assert answer.status < 500
+    assert response.status < 500
 
 
 @pytest.mark.parametrize("route", BEHIND_TOKENS, ids=by_name)
-def test_without_a_token_nothing_is_told(server: ServerProcess, route: Route) -> None:
-    answer = call(server, route, "")
-    assert (answer.status, answer.json["code"]) == (401, "authentication_required")
-    told = answer.headers["www-authenticate"]
-    assert told == "Bearer" if route.challenge is None else told.startswith("Bearer resource_metadata=")
+def test_a_request_without_a_token_gets_only_a_challenge(server: ServerProcess, route: Route) -> None:
+    response = call(server, route, "")
+    assert (response.status, response.json["code"]) == (401, "authentication_required")
+    challenge = response.headers["www-authenticate"]
+    assert challenge == "Bearer" if route.challenge is None else challenge.startswith("Bearer resource_metadata=")
 
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if route.is_public and not route.is_page], ids=by_name)
-def test_what_needs_no_token(server: ServerProcess, route: Route) -> None:
+def test_public_routes_need_no_token(server: ServerProcess, route: Route) -> None:
     assert call(server, route, "").status == 200
 
 
-def test_scopes_are_what_the_contract_says() -> None:
+def test_scopes_match_the_contract() -> None:
     reading = {route.name for route in BEHIND_TOKENS if route.scope == "read"}
     operating = {route.name for route in BEHIND_TOKENS if route.scope == "admin"}
     assert {route.method for route in BEHIND_TOKENS if route.scope == "read"} == {"GET"}
     assert {"GET /jobs", "GET /jobs/{job_id}", "GET /events", "GET /locks", "GET /locks/{job_id}"} <= reading
     assert {f"POST /jobs/{{job_id}}/{call}" for call in ("requeue", "cancel", "force-release")} <= operating
     assert {"POST /recover", "POST /tokens", "GET /tokens"} <= operating
-    # What is about one's own token, whatever that may do; and where each command or tool has a scope of its own.
+    # Routes about the caller's own token, and those where each command or tool has its own scope.
     unscoped = [route.name for route in BEHIND_TOKENS if route.scope is None]
     assert unscoped == ["POST /batch", "POST /mcp", "GET /auth/whoami", "POST /auth/token/rotate", "POST /auth/link"]
 
@@ -105,7 +105,7 @@ def test_scopes_are_what_the_contract_says() -> None:
 
 @pytest.fixture(scope="module")
 def limited(server: ServerProcess) -> str:
-    """May do anything, to its own names."""
+    """A token with all scopes, for its own names only."""
     return server.new_token("limited", *SCOPES, prefix="mine-")
 
 
@@ -113,21 +113,21 @@ def limited(server: ServerProcess) -> str:
 def test_other_names_are_refused_whether_or_not_they_exist(server: ServerProcess, limited: str, route: Route) -> None:
     server.post("/jobs/theirs/claim")
     seq = server.seq
-    existing, missing = call(server, route, limited, "theirs"), call(server, route, limited, "nobodys")
+    existing, missing = call(server, route, limited, "theirs"), call(server, route, limited, "unknown")
     assert (existing.status, existing.json["code"]) == (403, "not_allowed")
-    assert (existing.status, told(existing)) == (missing.status, told(missing))
+    assert (existing.status, error_of(existing)) == (missing.status, error_of(missing))
     assert call(server, route, limited, "min").status == 403
     assert call(server, route, limited, "Mine-x").status == 403
     assert server.seq == seq
 
 
 @pytest.mark.parametrize("route", OF_A_JOB, ids=by_name)
-def test_ones_own_names_are_not(server: ServerProcess, limited: str, route: Route) -> None:
+def test_own_names_are_not_refused(server: ServerProcess, limited: str, route: Route) -> None:
     assert call(server, route, limited, "mine-1").status != 403
 
 
 @pytest.mark.parametrize("operation", OF_MATCHING)
-def test_of_all_that_match_only_ones_own_are_changed(server: ServerProcess, limited: str, operation: str) -> None:
+def test_bulk_calls_change_own_jobs_only(server: ServerProcess, limited: str, operation: str) -> None:
     names = [f"mine-{operation}-1", f"mine-{operation}-2", f"theirs-{operation}"]
     for name in names:
         server.post("/jobs", {"kind": "build", "job_id": name, "queue": operation})
@@ -146,15 +146,17 @@ def test_of_all_that_match_only_ones_own_are_changed(server: ServerProcess, limi
 
 
 @pytest.mark.parametrize("route", OF_NO_NAME, ids=by_name)
-def test_what_concerns_everybody_is_refused(server: ServerProcess, limited: str, route: Route) -> None:
+def test_a_limited_token_cannot_make_calls_that_affect_all_jobs(
+    server: ServerProcess, limited: str, route: Route
+) -> None:
     seq = server.seq
-    answer = call(server, route, limited, "mine-1")
-    assert (answer.status, answer.json["code"]) == (403, "not_allowed")
-    assert "this call affects all jobs" in answer.json["error"]
+    response = call(server, route, limited, "mine-1")
+    assert (response.status, response.json["code"]) == (403, "not_allowed")
+    assert "this call affects all jobs" in response.json["error"]
     assert server.seq == seq
 
 
-def test_lists_have_ones_own_names_only(server: ServerProcess, limited: str) -> None:
+def test_lists_contain_own_names_only(server: ServerProcess, limited: str) -> None:
     server.post("/jobs/mine-listed/claim")
     server.post("/jobs/not-mine/claim")
     for query in ("", "?prefix=", "?prefix=m", "?prefix=mine-"):
@@ -175,7 +177,7 @@ def test_lists_have_ones_own_names_only(server: ServerProcess, limited: str) -> 
     assert {event["job_id"].startswith("mine-") for event in events} == {True}
 
 
-def test_claims_of_others_are_not_told(server: ServerProcess, limited: str) -> None:
+def test_a_limited_token_does_not_see_claims_of_others(server: ServerProcess, limited: str) -> None:
     server.post("/jobs/mine-shown/claim", token=limited)
     server.post("/jobs/not-shown/claim")
     server.post("/jobs/not-shown/force-release")
@@ -187,13 +189,13 @@ def test_claims_of_others_are_not_told(server: ServerProcess, limited: str) -> N
     assert server.get("/claims?prefix=not-", token=limited).status == 403
 
 
-def test_pages_do_not_lead_out_of_the_prefix(server: ServerProcess, limited: str) -> None:
-    answer = server.get("/jobs?cursor=a", token=limited)
-    assert all(job["job_id"].startswith("mine-") for job in answer.json["jobs"])
+def test_a_cursor_cannot_leave_the_prefix(server: ServerProcess, limited: str) -> None:
+    response = server.get("/jobs?cursor=a", token=limited)
+    assert all(job["job_id"].startswith("mine-") for job in response.json["jobs"])
     assert server.get("/jobs?cursor=zzz", token=limited).json["jobs"] == []
 
 
-def test_a_queue_gives_ones_own_jobs_only(server: ServerProcess, limited: str) -> None:
+def test_claiming_from_a_queue_returns_own_jobs_only(server: ServerProcess, limited: str) -> None:
     server.post("/jobs", {"kind": "k", "queue": "shared", "job_id": "theirs-first", "priority": 1})
     server.post("/jobs", {"kind": "k", "queue": "shared", "job_id": "mine-second", "priority": 9})
     first = server.post("/queues/shared/claim", token=limited).json
@@ -203,7 +205,7 @@ def test_a_queue_gives_ones_own_jobs_only(server: ServerProcess, limited: str) -
     assert server.get("/jobs/theirs-first").json["status"] == "queued"
 
 
-def test_only_ones_own_names_are_enqueued(server: ServerProcess, limited: str) -> None:
+def test_only_own_names_can_be_enqueued(server: ServerProcess, limited: str) -> None:
     assert server.post("/jobs", {"kind": "k", "job_id": "theirs-too"}, token=limited).status == 403
     chosen = server.post("/jobs", {"kind": "k"}, token=limited)
     assert chosen.status == 201
@@ -215,7 +217,7 @@ def test_operators_with_a_prefix_do_not_see_sessions_of_others(server: ServerPro
     for name in (session, f"admin%2F{session}"):
         assert server.get(f"/sessions/{name}", token=limited).status == 404
     operator = server.new_token("operator", "admin")
-    assert server.get(f"/sessions/{session}", token=operator).status == 404, "that would be its own"
+    assert server.get(f"/sessions/{session}", token=operator).status == 404, "a plain name means its own session"
     assert server.get(f"/sessions/admin%2F{session}", token=operator).json["session_id"] == session
 
 
@@ -239,7 +241,7 @@ def test_sessions_of_others_are_listed_for_operators_only(server: ServerProcess,
         assert everything <= set(listed_sessions(server, token))
 
 
-def test_sessions_are_listed_page_by_page_as_each_is_shown(server: ServerProcess) -> None:
+def test_a_page_of_sessions_shows_each_like_a_single_session_without_context(server: ServerProcess) -> None:
     token = server.new_token("pager")
     leases = [
         server.post("/sessions", {"agent": "a", "session_id": f"page-{number}"}, token=token).json["lease_id"]
@@ -255,22 +257,22 @@ def test_sessions_are_listed_page_by_page_as_each_is_shown(server: ServerProcess
     assert (shown[0]["context"], shown[0]["jobs"]) == ("large", ["on-a-page"])
 
 
-def test_names_of_queues_are_for_those_who_may_read_everything(server: ServerProcess, limited: str) -> None:
+def test_metrics_show_queue_names_only_to_tokens_that_can_read_everything(server: ServerProcess, limited: str) -> None:
     server.post("/jobs", {"kind": "k", "queue": "secret-queue"})
     reader, claimer = server.new_token("reader", "read"), server.new_token("claimer", "claim")
     until(lambda: "secret-queue" in server.get("/metrics", token=reader).body.decode(), seconds=5)
     for token in ("", limited, claimer, "wrong"):
-        answer = server.get("/metrics", token=token)
-        assert answer.status == 200
-        assert "secret-queue" not in answer.body.decode()
+        response = server.get("/metrics", token=token)
+        assert response.status == 200
+        assert "secret-queue" not in response.body.decode()
 
 
-# The life of a token
+# The lifecycle of a token
 
 
-def is_bad(answer: Response) -> bool:
-    assert (answer.status, answer.json["code"]) == (401, "authentication_failed"), answer
-    assert answer.headers["www-authenticate"] == 'Bearer error="invalid_token"'
+def is_bad(response: Response) -> bool:
+    assert (response.status, response.json["code"]) == (401, "authentication_failed"), response
+    assert response.headers["www-authenticate"] == 'Bearer error="invalid_token"'
     return True
 
 
@@ -296,11 +298,11 @@ def test_a_token_ends_when_it_is_revoked(server: ServerProcess) -> None:
     assert revoked.status == 200
     assert revoked.json["revoked_at"] is not None
     assert is_bad(server.get("/jobs", token=created["token"]))
-    assert server.request("DELETE", f"/tokens/{created['token_id']}").status == 200, "once more"
+    assert server.request("DELETE", f"/tokens/{created['token_id']}").status == 200, "safe to repeat"
     assert server.request("DELETE", "/tokens/tok-unknown").status == 404
 
 
-def test_a_token_that_the_caller_made(server: ServerProcess) -> None:
+def test_a_caller_can_create_its_own_secret(server: ServerProcess) -> None:
     mine = new_token()
     digest = hashlib.sha256(mine.encode()).hexdigest()
     created = server.post("/tokens", {"name": "own-secret", "digest": digest})
@@ -326,26 +328,26 @@ def test_a_token_that_the_caller_made(server: ServerProcess) -> None:
     ],
     ids=["short", "long", "mistyped", "swapped", "case", "kind", "empty", "nonsense", "not ascii", "unknown"],
 )
-def test_a_token_that_is_none(server: ServerProcess, spoil: Any) -> None:
+def test_an_invalid_token_is_refused(server: ServerProcess, spoil: Any) -> None:
     assert is_bad(server.get("/jobs", token=spoil(server.token)))
 
 
 @pytest.mark.parametrize("header", ["Basic {}", "{}", "Bearer", "Bearer ", "Token {}", "Bearer{}", 'Bearer "{}"'])
-def test_a_header_that_is_no_bearer_token(server: ServerProcess, header: str) -> None:
+def test_a_header_without_a_bearer_token_is_refused(server: ServerProcess, header: str) -> None:
     assert is_bad(server.get("/jobs", token="", headers={"Authorization": header.format(server.token)}))
 
 
-def test_how_bearer_is_written_does_not_matter(server: ServerProcess) -> None:
+def test_the_case_of_bearer_does_not_matter(server: ServerProcess) -> None:
     for scheme in ("bearer", "BEARER", "Bearer  "):
         assert server.get("/jobs", token="", headers={"Authorization": f"{scheme} {server.token}"}).status == 200
 
 
-def test_a_token_in_the_address_is_none(server: ServerProcess) -> None:
+def test_a_token_in_the_url_does_not_count(server: ServerProcess) -> None:
     assert server.get(f"/locks?token={server.token}", token="").status == 401
     assert server.get(f"/jobs?access_token={server.token}", token="").status == 401
 
 
-def test_another_server_on_the_same_store_knows_of_a_revocation(server: ServerProcess) -> None:
+def test_another_server_on_the_same_store_notices_a_revocation(server: ServerProcess) -> None:
     created = server.post("/tokens", {"name": "everywhere"}).json
     with ServerProcess(server.home) as other:
         assert other.token == server.token
@@ -362,17 +364,17 @@ class FakeRequest:
         self.headers = {b"authorization": f"Bearer {new_token()}".encode()}
 
 
-def test_what_was_looked_up_before_a_revocation_is_not_let_in_after_it() -> None:
+def test_a_lookup_from_before_a_revocation_does_not_admit_the_token() -> None:
     class Store:
         def __init__(self) -> None:
-            self.looks, self.is_revoked = 0, False
-            self.is_asked, self.answers = asyncio.Event(), asyncio.Event()
+            self.lookups, self.is_revoked = 0, False
+            self.is_asked, self.may_reply = asyncio.Event(), asyncio.Event()
 
         async def ask(self, _question: Any) -> FoundTokens:
-            self.looks += 1
+            self.lookups += 1
             self.is_asked.set()
             moment = NOW if self.is_revoked else None
-            await self.answers.wait()
+            await self.may_reply.wait()
             token = TokenView(
                 token_id="t",
                 name="ann",
@@ -392,29 +394,29 @@ def test_what_was_looked_up_before_a_revocation_is_not_let_in_after_it() -> None
         await asyncio.wait_for(store.is_asked.wait(), PATIENCE_SECONDS)
         store.is_revoked = True
         auth.forget({"t"})
-        store.answers.set()
+        store.may_reply.set()
         with pytest.raises(Refusal):
-            await looking  # it came first, and what it would do comes later
-        assert store.looks == 2
+            await looking  # it started before the revocation, but would act after it
+        assert store.lookups == 2
         with pytest.raises(Refusal):
             await auth.principal(request)
 
     asyncio.run(scenario())
 
 
-# Tokens that are set from outside
+# Tokens from a file
 
 
-def start_in_vain(home: Path, *arguments: str) -> str:
-    """What the server says when it does not start for something that its operator should correct."""
+def start_with_bad_setup(home: Path, *arguments: str) -> str:
+    """The error of a server that refuses to start because its operator must correct something."""
     environment = {**os.environ, "OCTOSTORE_HOME": str(home)}
     command = [*PROGRAM, "serve", "--port", "0", *arguments]
     pipe = subprocess.PIPE
     ended = run(command, cwd=ROOT, env=environment, stdout=pipe, stderr=pipe, text=True, timeout=PATIENCE_SECONDS)
     assert (ended.returncode, ended.stdout) == (64, ""), ended
     assert "Traceback" not in ended.stderr
-    said: str = ended.stderr
-    return said
+    error: str = ended.stderr
+    return error
 
 
 def write_tokens(path: Path, text: str, mode: int = 0o600) -> Path:
@@ -442,13 +444,13 @@ def test_a_tokens_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
     token = new_token()
     file = write_tokens(tmp_path / "tokens", f"ci read {token}\n")
     file.chmod(0o644)
-    said = start_in_vain(tmp_path, "--tokens-file", str(file))
-    assert "chmod 600" in said
-    assert token not in said
+    error = start_with_bad_setup(tmp_path, "--tokens-file", str(file))
+    assert "chmod 600" in error
+    assert token not in error
 
 
-def test_a_tokens_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    assert "no-such-file" in start_in_vain(tmp_path, "--tokens-file", str(tmp_path / "no-such-file"))
+def test_a_missing_tokens_file_is_refused(tmp_path: Path) -> None:
+    assert "no-such-file" in start_with_bad_setup(tmp_path, "--tokens-file", str(tmp_path / "no-such-file"))
 
 
 @pytest.mark.parametrize(
@@ -465,7 +467,7 @@ def test_a_tokens_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
         "\x01 read {}",
     ],
 )
-def test_a_malformed_line_is_told_by_its_number_and_not_by_its_token(tmp_path: Path, line: str) -> None:
+def test_an_error_names_the_malformed_line_but_not_its_token(tmp_path: Path, line: str) -> None:
     good, bad = new_token(), new_token()
     file = write_tokens(tmp_path / "tokens", f"ok read {good}\n{line.format(bad)}\n")
     with pytest.raises(InvalidInput, match="line 2") as caught:
@@ -477,7 +479,7 @@ def test_a_malformed_line_is_told_by_its_number_and_not_by_its_token(tmp_path: P
 # The first token
 
 
-def test_the_first_token_is_in_a_file_for_its_owner_alone(own_server: ServerProcess) -> None:
+def test_only_the_user_can_read_the_first_token(own_server: ServerProcess) -> None:
     file = own_server.token_file
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     token = own_server.token
@@ -488,9 +490,9 @@ def test_the_first_token_is_in_a_file_for_its_owner_alone(own_server: ServerProc
         assert server.token == token, "it survives a restart"
         other = server.new_token("other", *SCOPES)
         server.post("/auth/token/rotate", token=other)
-        assert server.token == token, "another's rotation does not concern it"
+        assert server.token == token, "rotating another token does not change it"
         new = server.post("/auth/token/rotate").json["token"]
-        assert server.token == new, "its own does"
+        assert server.token == new, "rotating it does"
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         assert is_bad(server.get("/jobs", token=token))
         assert server.get("/jobs", token=new).status == 200
@@ -498,7 +500,7 @@ def test_the_first_token_is_in_a_file_for_its_owner_alone(own_server: ServerProc
         assert server.token == new
 
 
-def test_a_first_token_that_is_lost_or_not_good_here_is_replaced(own_server: ServerProcess) -> None:
+def test_a_lost_or_invalid_first_token_is_replaced(own_server: ServerProcess) -> None:
     file = own_server.token_file
     own_server.stop()
     file.unlink()
@@ -508,20 +510,20 @@ def test_a_first_token_that_is_lost_or_not_good_here_is_replaced(own_server: Ser
         assert [token["name"] for token in server.get("/tokens").json["tokens"]] == ["admin", "admin"]
 
 
-def test_a_first_token_that_others_can_read_is_no_secret_any_more(own_server: ServerProcess) -> None:
+def test_a_first_token_that_others_can_read_is_refused(own_server: ServerProcess) -> None:
     own_server.stop()
     own_server.token_file.chmod(0o640)
-    assert "chmod 600" in start_in_vain(own_server.home)
+    assert "chmod 600" in start_with_bad_setup(own_server.home)
 
 
 def test_each_store_has_its_own_first_token(own_server: ServerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And whoever connects to a server finds the one that is good there."""
+    """A client finds the token that is valid on the server it connects to."""
     home, token = own_server.home, own_server.token
     monkeypatch.setenv("OCTOSTORE_HOME", str(home))
     with ServerProcess(home, "--url", f"sqlite:///{home}/other.db") as other:
         assert (own_server.token, other.token) != (token, token)
         assert own_server.token == token
-        assert (home / "admin.token").read_text().strip() == token, "whichever was started last"
+        assert (home / "admin.token").read_text().strip() == token, "the other server did not replace it"
         for server in (own_server, other):
             with octostore.connect(server.url) as store:
                 assert [one.name for one in store.list_tokens()] == ["admin"]
@@ -539,15 +541,15 @@ def test_a_server_that_moves_to_another_address_is_found_there(
     own_server.stop()
     monkeypatch.setenv("OCTOSTORE_HOME", str(own_server.home))
     with ServerProcess(own_server.home, "--host", "0.0.0.0") as server:
-        assert server.get("/livez", headers={"Host": "any.example"}).status == 200, "only its operator knows its names"
-        assert server.get("/livez", headers={"Host": "me@any.example"}).status == 421, "but no name has a user"
+        assert server.get("/livez", headers={"Host": "any.example"}).status == 200, "any host name is accepted"
+        assert server.get("/livez", headers={"Host": "me@any.example"}).status == 421, "but not one with a user"
         assert server.port != own_server.port
         assert server.token == token
         with octostore.connect(f"http://localhost:{server.port}") as store:
             assert [one.name for one in store.list_tokens()] == ["admin"]
 
 
-def test_tokens_from_outside_are_found_by_nobody_who_is_not_told(
+def test_clients_do_not_find_tokens_from_a_tokens_file(
     own_server: ServerProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own_server.stop()
@@ -563,7 +565,7 @@ def test_tokens_from_outside_are_found_by_nobody_who_is_not_told(
 # Secrets
 
 
-def test_secrets_are_told_to_nobody_else(own_server: ServerProcess) -> None:
+def test_no_response_stream_or_log_contains_a_secret_of_others(own_server: ServerProcess) -> None:
     server = own_server
     ann, bob = server.new_token("ann"), server.new_token("bob")
     secrets = {"token": server.token, "ann": ann, "bob": bob}
@@ -581,11 +583,11 @@ def test_secrets_are_told_to_nobody_else(own_server: ServerProcess) -> None:
         "next": following["lease_id"],
         "request": "request-of-",
     }
-    answers: list[Response] = []
+    responses: list[Response] = []
     with server.stream("/events?after=0", token=bob) as stream, server.stream("/locks/lock/watch", token=bob) as watch:
         frames = [watch.next()]
         for name in ("job", "lock", "bound", "queued"):
-            answers += [
+            responses += [
                 server.post(f"/jobs/{name}/claim", token=bob),
                 server.post(f"/locks/{name}/acquire", token=bob),
                 server.get(f"/jobs/{name}", token=bob),
@@ -597,7 +599,7 @@ def test_secrets_are_told_to_nobody_else(own_server: ServerProcess) -> None:
                 server.get(f"/jobs/{name}", token=bob),
                 server.post(f"/jobs/{name}/heartbeat", {"lease_id": "not-mine"}, token=bob),
             ]
-        answers += [
+        responses += [
             server.post("/sessions", {"agent": "bob", "session_id": session["session_id"]}, token=bob),
             server.post(f"/sessions/{session['session_id']}/keepalive", token=bob),
             server.get(f"/sessions/{session['session_id']}"),
@@ -617,7 +619,7 @@ def test_secrets_are_told_to_nobody_else(own_server: ServerProcess) -> None:
             server.post("/recover"),
         ]
         frames += stream.take(len(server.get("/events", token=bob).json["events"]))
-    texts = [answer.body.decode() + str(answer.headers) for answer in answers]
+    texts = [response.body.decode() + str(response.headers) for response in responses]
     texts += [str(frames), server.log, str(server.greeting)]
     leaks = [(name, text) for name, secret in secrets.items() for text in texts if secret in text]
     assert leaks == []
@@ -634,7 +636,7 @@ def test_tokens_are_not_in_the_store(own_server: ServerProcess) -> None:
         assert not [token for token in tokens if token.encode() in file.read_bytes()]
 
 
-def test_an_empty_queue_tells_a_limited_token_nothing_of_others(server: ServerProcess) -> None:
+def test_an_empty_queue_reveals_nothing_about_others_to_a_limited_token(server: ServerProcess) -> None:
     token = server.new_token("curious", prefix="curious/")
     empty = server.post("/queues/shared-due/claim", {}, token=token).json
     server.post("/jobs", {"kind": "k", "queue": "shared-due", "run_at": "2099-01-01T00:00:00Z"})
@@ -649,15 +651,15 @@ def test_an_empty_queue_tells_a_limited_token_nothing_of_others(server: ServerPr
 
 def test_bad_tokens_do_not_shut_out_good_ones_from_the_same_address(own_server: ServerProcess) -> None:
     assert own_server.get("/jobs").status == 200
-    codes = {answer.json["code"] for answer in own_server.guess()}
+    codes = {response.json["code"] for response in own_server.guess()}
     assert codes == {"authentication_failed", "rate_limited"}
     for _ in range(2):
         assert own_server.post("/tokens", {"name": "another"}).status == 201
-    assert own_server.get("/jobs", token=own_server.new_token("new")).status == 200, "also one that nobody knows yet"
+    assert own_server.get("/jobs", token=own_server.new_token("new")).status == 200, "even a token not seen before"
 
 
 def test_tokens_of_one_name_with_different_prefixes_share_nothing(server: ServerProcess) -> None:
-    """Or the limited one would reach, through sessions and repeated requests, what is outside of its prefix."""
+    """Otherwise the limited one could reach names outside its prefix through sessions and repeated requests."""
     free, limited = server.new_token("twin"), server.new_token("twin", prefix="twin-")
     lease = server.post("/sessions", {"agent": "twin", "session_id": "twin-session"}, token=free).json["lease_id"]
     server.request("PUT", "/sessions/twin-session/context", {"context": "secret", "lease_id": lease}, token=free)
@@ -679,8 +681,8 @@ def test_tokens_of_one_name_with_different_prefixes_share_nothing(server: Server
 
 
 def test_a_token_without_the_word_bearer_is_refused_with_a_hint(server: ServerProcess) -> None:
-    answer = server.get("/jobs/x", token="", headers={"Authorization": server.token})
-    assert (answer.status, answer.json["code"]) == (401, "authentication_failed")
-    assert answer.json["error"] == "the Authorization header must be: Bearer TOKEN"
-    assert "`Authorization: Bearer TOKEN`" in answer.json["details"]
-    assert server.token not in answer.body.decode()
+    response = server.get("/jobs/x", token="", headers={"Authorization": server.token})
+    assert (response.status, response.json["code"]) == (401, "authentication_failed")
+    assert response.json["error"] == "the Authorization header must be: Bearer TOKEN"
+    assert "`Authorization: Bearer TOKEN`" in response.json["details"]
+    assert server.token not in response.body.decode()

@@ -1,4 +1,4 @@
-"""The API page is complete, and can be read without the internet and without script."""
+"""The API page is complete, and works offline and without JavaScript."""
 
 import re
 from functools import cache
@@ -24,14 +24,14 @@ NOT_IN_PARAGRAPHS = {"p", "pre", "div", "table", "ul", "section", "details", "h1
 
 
 class Reader(HTMLParser):
-    """Notes what is on a page, and what is wrong with how its tags are nested."""
+    """Collects the tags and texts of a page, and errors in the nesting of its tags."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
         self.problems: list[str] = []
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.text: dict[str, str] = {}
-        """By the id of the section that it is in."""
+        """By section id."""
         self._open: list[str] = []
         self._section = ""
         self.feed(page)
@@ -68,26 +68,26 @@ def read() -> Reader:
     return Reader(page())
 
 
-def test_it_is_served_to_anybody(server: ServerProcess) -> None:
-    answer = server.get("/docs", token="")
-    assert (answer.status, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
-    assert answer.body.decode() == page().replace("http://127.0.0.1:3000", f"http://127.0.0.1:{server.port}")
+def test_it_needs_no_token(server: ServerProcess) -> None:
+    response = server.get("/docs", token="")
+    assert (response.status, response.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert response.body.decode() == page().replace("http://127.0.0.1:3000", f"http://127.0.0.1:{server.port}")
 
 
-def test_its_examples_use_the_url_by_which_the_reader_came(server: ServerProcess) -> None:
+def test_its_examples_use_the_readers_url(server: ServerProcess) -> None:
     text = server.get("/docs", token="", headers={"Host": "localhost:1234"}).body.decode()
     assert "export OCTOSTORE_URL=http://localhost:1234 " in text
     assert "127.0.0.1:3000" not in text
 
 
-def test_browsers_may_show_its_style_and_run_nothing_inline(server: ServerProcess) -> None:
-    answer = server.get("/docs", token="")
-    assert answer.headers["content-security-policy"].encode() == PAGE_POLICY
+def test_browsers_may_load_its_stylesheet_and_run_nothing_inline(server: ServerProcess) -> None:
+    response = server.get("/docs", token="")
+    assert response.headers["content-security-policy"].encode() == PAGE_POLICY
     assert server.get(f"/{STYLESHEET}", token="").headers["content-type"] == "text/css; charset=utf-8"
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
-def test_it_tells_of_every_route(route: Route) -> None:
+def test_it_describes_every_route(route: Route) -> None:
     text = read().text[route.operation]
     assert f"{route.method} {route.path}" in text
     assert route.summary in text
@@ -98,12 +98,12 @@ def test_it_tells_of_every_route(route: Route) -> None:
     assert f"#{route.operation}" in read().values_of("href")  # from the menu
 
 
-def test_it_tells_of_every_error() -> None:
+def test_it_describes_every_error() -> None:
     errors = {code for route in ROUTES for codes in error_codes(route).values() for code in codes}
     assert {f"error-{code}" for code in errors} <= set(read().values_of("id"))
 
 
-def test_it_needs_nothing_from_elsewhere() -> None:
+def test_it_loads_nothing_from_other_hosts() -> None:
     links = [link for link in read().values_of("href") if not link.startswith("#")]
     assert sorted(links) == ["openapi.json", STYLESHEET, f"{assets().folder}/{ICON}"]
     assert read().values_of("src", "srcset", "action", "data", "poster", "style") == []
@@ -112,17 +112,17 @@ def test_it_needs_nothing_from_elsewhere() -> None:
     assert not re.search(r"url\(|@import|https?://(?!127\.0\.0\.1)", page())
 
 
-def test_its_tags_are_nested_as_they_should_be() -> None:
+def test_its_tags_are_nested_correctly() -> None:
     assert read().problems == []
 
 
-def test_its_links_lead_somewhere() -> None:
+def test_its_links_have_targets() -> None:
     ids = read().values_of("id")
     assert len(ids) == len(set(ids))
     assert {link.removeprefix("#") for link in read().values_of("href") if link.startswith("#")} <= set(ids)
 
 
-def test_what_routes_say_is_escaped() -> None:
+def test_texts_of_routes_are_escaped() -> None:
     async def strange(_call: Any) -> None: ...
 
     evil = "<script>alert('&')</script>"

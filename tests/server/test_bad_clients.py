@@ -1,4 +1,4 @@
-"""Clients that do not behave: they are cut off, nothing is given to them, and nobody else suffers."""
+"""Misbehaving clients: they are cut off, they claim nothing, and other clients are not affected."""
 
 import resource
 import socket
@@ -38,11 +38,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
         process.check_has_not_failed()
 
 
-# Who does not read
+# Clients that do not read
 
 
 def follow(server: ServerProcess, token: str, after: int) -> Connection:
-    """Opens a stream, and reads nothing of it."""
+    """Open a stream and read nothing from it."""
     connection = Connection(server.port, receive_buffer=4_096)
     headers = "Accept: text/event-stream\r\n"
     connection.request("GET", f"/events?after={after}", token=token, headers=headers)
@@ -66,15 +66,15 @@ def test_readers_that_never_read_cost_little_and_are_cut_off(tmp_path: Path) -> 
                 make_events(server, events)
                 until(lambda: open_streams(server) == 0)
         assert resident_kib(server) - before < 64 * MIB
-        assert server.log.count("cut_off") == 1, "a line a minute"
+        assert server.log.count("cut_off") == 1, "at most one line a minute"
         server.check_has_not_failed()
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("is_behind", [True, False], ids=["far behind", "at the end of the log"])
-def test_200_readers_that_never_read_slow_nobody_down(tmp_path: Path, is_behind: bool) -> None:
-    """With the limits that a server has by itself. A machine that is slow without them may be slow with them."""
+def test_200_readers_that_never_read_do_not_slow_others_down(tmp_path: Path, is_behind: bool) -> None:
+    """With the default limits. A machine that is slow without the readers may be slow with them."""
     with ServerProcess(tmp_path) as server, server.connect() as connection, ExitStack() as stack:
         tokens = [server.new_token(f"reader-{number}", "read") for number in range(2)]
         make_events(server, 10_000 if is_behind else 0)
@@ -98,7 +98,7 @@ def test_200_readers_that_never_read_slow_nobody_down(tmp_path: Path, is_behind:
 
 
 def _call(server: ServerProcess, connection: Connection) -> float:
-    """How long one takes that has to wait for the disk."""
+    """The duration of a call that waits for the disk."""
     began_at = time.perf_counter()
     connection.request("POST", "/jobs/other/claim", {"owner": "good"}, token=server.token)
     assert connection.response().status == 200
@@ -109,7 +109,7 @@ def p99_of(seconds: list[float]) -> float:
     return sorted(seconds)[len(seconds) * 99 // 100]
 
 
-def test_so_many_streams_and_no_more(server: ServerProcess) -> None:
+def test_the_number_of_streams_is_limited(server: ServerProcess) -> None:
     ann, bob = server.new_token("ann", "read"), server.new_token("bob", "read")
     with ExitStack() as stack:
         paths = ["/events", "/events?prefix=x", "/locks/x/watch"]
@@ -120,8 +120,8 @@ def test_so_many_streams_and_no_more(server: ServerProcess) -> None:
             assert (refused.status, refused.json["code"], refused.json["limit"]) == (409, "limit_exceeded", STREAMS)
             assert "event streams" in refused.json["error"]
             assert "Close one" in refused.json["details"]
-        assert server.get("/events", token=ann).status == 200, "a page is no stream"
-        assert stack.enter_context(server.stream("/events", token=bob)).status == 200, "everybody has their own"
+        assert server.get("/events", token=ann).status == 200, "a page is not a stream"
+        assert stack.enter_context(server.stream("/events", token=bob)).status == 200, "the limit is per principal"
         streams[0].close()
         until(lambda: _is_let_in(server, ann))
 
@@ -136,7 +136,7 @@ def test_who_sends_requests_ahead_and_reads_no_answer_does_not_keep_others_out(s
     with ExitStack() as stack:
 
         def is_crowded_out() -> bool:
-            # The first may have been cut off by the time that the last has come.
+            # The first may be cut off before the last arrives.
             for _ in range(CONNECTIONS):
                 connection = stack.enter_context(Connection(server.port, receive_buffer=4_096))
                 with suppress(OSError):
@@ -156,7 +156,7 @@ def _status_or_none(server: ServerProcess) -> int | None:
         return None
 
 
-# Who leaves
+# Clients that leave
 
 
 def leave_by_reset(connection: Connection) -> None:
@@ -164,21 +164,21 @@ def leave_by_reset(connection: Connection) -> None:
     connection.close()
 
 
-def say_no_more(connection: Connection) -> None:
-    with suppress(OSError):  # the server may have ended it already
+def stop_sending(connection: Connection) -> None:
+    with suppress(OSError):  # the server may have closed it already
         connection.socket.shutdown(socket.SHUT_WR)
 
 
 LEAVING: dict[str, Callable[[Connection], None]] = {
     "closes": Connection.close,
     "resets": leave_by_reset,
-    "will send no more": say_no_more,
+    "stops sending": stop_sending,
 }
 
 
-@pytest.mark.parametrize("ahead", [1, 20_000], ids=["one request", "more than is read"])
+@pytest.mark.parametrize("ahead", [1, 20_000], ids=["one request", "more than the server reads"])
 @pytest.mark.parametrize("leave", LEAVING.values(), ids=LEAVING.keys())
-def test_a_waiting_claim_is_not_for_a_client_that_sent_more_and_left(
+def test_a_client_that_sent_more_requests_and_left_claims_nothing(
     server: ServerProcess, leave: Callable[[Connection], None], ahead: int, request: pytest.FixtureRequest
 ) -> None:
     job_id = f"left-{abs(hash(request.node.name))}"
@@ -187,7 +187,7 @@ def test_a_waiting_claim_is_not_for_a_client_that_sent_more_and_left(
         body: dict[str, Any] = {"owner": "gone", "wait_seconds": 60}
         connection.request("POST", f"/jobs/{job_id}/claim", body, token=server.token)
         until(lambda: waiting(server) == 1)
-        connection.socket.setblocking(False)  # as much as there is room for
+        connection.socket.setblocking(False)  # send what fits
         connection.socket.send(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n" * ahead)
         leave(connection)
         until(lambda: waiting(server) == 0)
@@ -196,7 +196,7 @@ def test_a_waiting_claim_is_not_for_a_client_that_sent_more_and_left(
     assert owners(server, job_id) == ["holder", "next"]
 
 
-def test_what_a_client_that_left_has_sent_ahead_is_not_carried_out(server: ServerProcess) -> None:
+def test_pipelined_requests_of_a_client_that_left_are_not_executed(server: ServerProcess) -> None:
     held = claim(server, "ahead", owner="holder")
     with Connection(server.port) as connection:
         for path in ("/jobs/ahead/claim", "/jobs/ahead-2/claim"):
@@ -230,10 +230,10 @@ def test_clients_that_leave_are_not_logged(server: ServerProcess) -> None:
     assert server.log == before
 
 
-# How many
+# Limits
 
 
-def test_so_many_connections_from_one_address_and_no_more(tmp_path: Path) -> None:
+def test_the_number_of_connections_from_one_address_is_limited(tmp_path: Path) -> None:
     with ServerProcess(tmp_path, "--max-connections-per-address", "3") as server, ExitStack() as stack:
         for _ in range(3):
             connection = stack.enter_context(server.connect())
@@ -247,25 +247,25 @@ def test_so_many_connections_from_one_address_and_no_more(tmp_path: Path) -> Non
                 assert connection.is_ended()
         other = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), 5, ("127.0.0.2", 0)))
         other.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert other.recv(1_024).startswith(b"HTTP/1.1 200"), "everybody else has room"
+        assert other.recv(1_024).startswith(b"HTTP/1.1 200"), "other addresses are not affected"
         assert server.log.count("address_refused") == 1
 
 
-def test_this_machine_and_trusted_proxies_may_have_all_connections_by_default() -> None:
-    door = ConnectionLimits(10 * DEFAULT_PER_ADDRESS, None, Proxies(["10.1.0.0/16"]))
+def test_this_machine_and_trusted_proxies_may_use_all_connections_by_default() -> None:
+    limits = ConnectionLimits(10 * DEFAULT_PER_ADDRESS, None, Proxies(["10.1.0.0/16"]))
     for address in ("127.0.0.1", "::1", "unix", "10.1.2.3"):
-        assert not any(door.enter(address)[1] for _ in range(DEFAULT_PER_ADDRESS + 1))
+        assert not any(limits.enter(address)[1] for _ in range(DEFAULT_PER_ADDRESS + 1))
     for one, same in (("192.0.2.1", "192.0.2.1"), ("2001:db8::1", "2001:db8::2")):
-        origins = [door.enter(one) for _ in range(DEFAULT_PER_ADDRESS)]
+        origins = [limits.enter(one) for _ in range(DEFAULT_PER_ADDRESS)]
         assert not any(refusal for _, refusal in origins)
-        origin, refusal = door.enter(same)
+        origin, refusal = limits.enter(same)
         assert refusal is not None
-        door.leave(origin)
-        door.leave(origins[0][0])
-        assert door.enter(same)[1] is None
+        limits.leave(origin)
+        limits.leave(origins[0][0])
+        assert limits.enter(same)[1] is None
 
 
-def test_there_are_fewer_connections_than_files() -> None:
+def test_connections_are_limited_by_the_number_of_files() -> None:
     assert capacity_within(20_000, 10_000) == (10_000, BACKLOG)
     for files in (10, 200, 256, 1_024, 4_096, 12_000):
         connections, backlog = capacity_within(files, 10_000)
@@ -273,7 +273,7 @@ def test_there_are_fewer_connections_than_files() -> None:
         assert connections + backlog + RESERVED_FILES <= files or connections == 1
 
 
-def test_a_server_opens_as_many_files_as_it_may_and_says_if_they_are_too_few(tmp_path: Path) -> None:
+def test_a_server_raises_its_file_limit_and_logs_if_it_is_too_low(tmp_path: Path) -> None:
     limited = ("sh", "-c", 'ulimit -Sn 100; ulimit -Hn 600; exec "$@"', "sh", *SCRIPT)
     with ServerProcess(tmp_path, program=limited) as server:
         assert resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE) == (600, 600)

@@ -1,4 +1,4 @@
-"""Batches over plain HTTP: who may do what in them, what is refused, and how large they may be."""
+"""Batches over plain HTTP: permissions, refusals and size limits."""
 
 from pathlib import Path
 from typing import Any
@@ -18,14 +18,16 @@ def claim(job_id: str, **more: Any) -> dict[str, Any]:
     return {"command": "claim_job", "job_id": job_id, **more}
 
 
-def told(answer: Response) -> list[tuple[int, Any]]:
-    return [(one["status"], one["body"].get("status") or one["body"].get("code")) for one in answer.json["answers"]]
+def outcomes(response: Response) -> list[tuple[int, Any]]:
+    return [(one["status"], one["body"].get("status") or one["body"].get("code")) for one in response.json["answers"]]
 
 
-def test_each_answer_is_that_of_the_single_call(server: ServerProcess) -> None:
+def test_each_reply_equals_that_of_a_single_call(server: ServerProcess) -> None:
     single = server.post("/jobs/alone/claim", {"owner": "ann"})
-    answer = batch(server, claim("together", owner="ann"), {"command": "enqueue", "kind": "build", "job_id": "task-1"})
-    first, second = answer.json["answers"]
+    response = batch(
+        server, claim("together", owner="ann"), {"command": "enqueue", "kind": "build", "job_id": "task-1"}
+    )
+    first, second = response.json["answers"]
     assert (first["status"], list(first["body"])) == (200, list(single.json))
     assert (second["status"], second["body"]["created"]) == (201, True)
     assert (
@@ -33,10 +35,10 @@ def test_each_answer_is_that_of_the_single_call(server: ServerProcess) -> None:
     )
 
 
-def test_rights_are_checked_for_each(server: ServerProcess) -> None:
+def test_permissions_are_checked_for_each_command(server: ServerProcess) -> None:
     token = server.new_token("limited", "read", "claim", prefix="mine-")
     seq = server.seq
-    answer = batch(
+    response = batch(
         server,
         claim("theirs-1"),
         {"command": "force_release_job", "job_id": "mine-1"},
@@ -45,18 +47,18 @@ def test_rights_are_checked_for_each(server: ServerProcess) -> None:
         {"command": "undo", "lease_id": "x", "job_id": "theirs-3"},
         token=token,
     )
-    assert told(answer) == [(403, "not_allowed")] * 5
+    assert outcomes(response) == [(403, "not_allowed")] * 5
     assert server.seq == seq
     mixed = batch(server, claim("theirs-1"), claim("mine-1"), {"command": "enqueue", "kind": "build"}, token=token)
-    assert told(mixed)[:2] == [(403, "not_allowed"), (200, "claimed")]
+    assert outcomes(mixed)[:2] == [(403, "not_allowed"), (200, "claimed")]
     assert mixed.json["answers"][2]["body"]["job_id"].startswith("mine-")
     only_reading = server.new_token("reader", "read")
-    assert told(batch(server, claim("mine-2"), token=only_reading)) == [(403, "not_allowed")]
+    assert outcomes(batch(server, claim("mine-2"), token=only_reading)) == [(403, "not_allowed")]
     assert server.post("/batch", {"commands": [claim("a")]}, token="octo_wrong").status == 401
 
 
-def test_what_is_wrong_with_one_does_not_stop_the_others(server: ServerProcess) -> None:
-    answer = batch(
+def test_one_invalid_command_does_not_stop_the_others(server: ServerProcess) -> None:
+    response = batch(
         server,
         claim("other-1", ttl_seconds="long"),
         claim("other-2", colour="red"),
@@ -69,8 +71,8 @@ def test_what_is_wrong_with_one_does_not_stop_the_others(server: ServerProcess) 
         claim("other-4", ttl_seconds=0),
         claim("other-5"),
     )
-    assert [one["status"] for one in answer.json["answers"]] == [422, 422, 400, 422, 400, 400, 400, 400, 400, 200]
-    for one in answer.json["answers"][:-1]:
+    assert [one["status"] for one in response.json["answers"]] == [422, 422, 400, 422, 400, 400, 400, 400, 400, 200]
+    for one in response.json["answers"][:-1]:
         assert one["body"]["code"] == "invalid_input"
         assert one["body"]["details"]
     assert server.get("/jobs/other-5").json["status"] == "claimed"
@@ -89,9 +91,9 @@ def test_what_is_wrong_with_one_does_not_stop_the_others(server: ServerProcess) 
         ({"commands": [claim("many")], "extra": 1}, 422),
     ],
 )
-def test_a_batch_that_is_none(server: ServerProcess, body: dict[str, Any], status: int) -> None:
-    answer = server.post("/batch", body)
-    assert (answer.status, answer.json["code"]) == (status, "invalid_input")
+def test_an_invalid_batch_is_refused(server: ServerProcess, body: dict[str, Any], status: int) -> None:
+    response = server.post("/batch", body)
+    assert (response.status, response.json["code"]) == (status, "invalid_input")
     assert server.get("/jobs/many").json["status"] == "free"
 
 
@@ -116,7 +118,7 @@ def test_locks_are_jobs_in_a_batch_too(server: ServerProcess) -> None:
     assert (wrong["status"], wrong["body"]["code"]) == (400, "invalid_lock_name")
 
 
-def test_documents_may_be_as_deep_as_elsewhere(server: ServerProcess) -> None:
+def test_documents_may_be_nested_as_deep_as_in_single_calls(server: ServerProcess) -> None:
     def nested(levels: int) -> Any:
         return 1 if not levels else [nested(levels - 1)]
 
@@ -131,14 +133,14 @@ def test_documents_may_be_as_deep_as_elsewhere(server: ServerProcess) -> None:
 def test_a_batch_may_be_larger_than_a_single_call(server: ServerProcess) -> None:
     payload = "x" * 2_000
     jobs = [{"command": "enqueue", "kind": "k", "job_id": f"large-{n}", "payload": payload} for n in range(1_000)]
-    answer = batch(server, *jobs)
-    assert {one["status"] for one in answer.json["answers"]} == {201}
+    response = batch(server, *jobs)
+    assert {one["status"] for one in response.json["answers"]} == {201}
     too_large = [{"command": "enqueue", "kind": "k", "payload": "x" * 250_000}] * 20
     refused = batch(server, *too_large)
     assert (refused.status, refused.json["code"]) == (413, "body_too_large")
 
 
-def test_every_command_counts(tmp_path: Path) -> None:
+def test_every_command_counts_against_the_rate_limit(tmp_path: Path) -> None:
     with ServerProcess(tmp_path, "--requests-per-second", "100") as slow:
         assert batch(slow, *[claim(f"job-{number}") for number in range(150)]).status == 200
         refused = batch(slow, *[claim(f"job-{number}") for number in range(150)])
@@ -146,14 +148,14 @@ def test_every_command_counts(tmp_path: Path) -> None:
         assert refused.json["retry_after_ms"] > 500
 
 
-def test_a_batch_of_more_than_may_come_at_once_is_not_refused_for_ever(tmp_path: Path) -> None:
+def test_a_batch_larger_than_the_burst_limit_is_not_refused_forever(tmp_path: Path) -> None:
     with ServerProcess(tmp_path, "--requests-per-second", "100") as slow:
         assert batch(slow, *[claim(f"job-{number}") for number in range(1_000)]).status == 200
 
 
-def test_what_is_counted(own_server: ServerProcess) -> None:
-    answers = batch(own_server, claim("a"), claim("a"), claim("b")).json["answers"]
-    lease = answers[0]["body"]["lease_id"]
+def test_metrics_count_each_command(own_server: ServerProcess) -> None:
+    replies = batch(own_server, claim("a"), claim("a"), claim("b")).json["answers"]
+    lease = replies[0]["body"]["lease_id"]
     batch(
         own_server,
         {"command": "heartbeat_job", "job_id": "a", "lease_id": lease},

@@ -1,4 +1,4 @@
-"""Every curl line that we or others have written down works, with the real curl in a real shell."""
+"""Every documented curl line, ours and others', works with the real curl in a real shell."""
 
 import json
 import os
@@ -23,10 +23,10 @@ from tests.support.seed_lines import CLAIM_LOOP, ONE_OWNER
 from tests.support.served import ServedStore
 from tests.support.server import ServerProcess
 
-pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl on this machine")
+pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
 
 TIMED_OUT = 28
-"""What curl exits with when it has read a stream for as long as it may."""
+"""The exit code of curl when `--max-time` ends a stream."""
 HANDLERS = {route.operation: route for route in ROUTES}
 
 
@@ -54,42 +54,42 @@ def run(script: str, env: dict[str, str] | None = None) -> Ran:
 
 @pytest.fixture
 def shell(tmp_path: Path) -> Iterator["Shell"]:
-    """With a server that has seen nothing before; in a thread, because a process for each example takes long."""
+    """A shell with a fresh server, in a thread, because starting a process for each example is slow."""
     server = ServedStore(open_store(f"sqlite:///{tmp_path}/octostore.db"), tmp_path)
     yield Shell(server.place.origin, server.token)
     server.stop()
 
 
 class Shell:
-    """One that knows the server and a token, and what earlier answers have said."""
+    """Has variables for the server, a token, and values from earlier responses."""
 
     def __init__(self, url: str, token: str) -> None:
         self.env = {"OCTOSTORE_URL": url, "OCTOSTORE_TOKEN": token}
 
     def call(self, line: str) -> tuple[int, str, str]:
-        """The status, the type and the content of the answer."""
+        """The status, content type and body of the response."""
         ran = run(f"curl() {{ command curl -w '\\n%{{http_code}} %{{content_type}}' \"$@\"; }}\n{line}", self.env)
         assert (ran.exit_code, ran.errors) == (0, "")
-        content, _, told = ran.output.rpartition("\n")
-        status, _, kind = told.partition(" ")
+        content, _, trailer = ran.output.rpartition("\n")
+        status, _, kind = trailer.partition(" ")
         return int(status), kind.partition(";")[0], content
 
     def call_first(self, route: Route) -> None:
         for name in route.example.get("first", []):
             status, _, content = self.call(curl_line(HANDLERS[name]))
             assert status in HANDLERS[name].responses
-            answer = json.loads(content)
-            self.env |= {name: str(answer[field]) for name, field in SHELL_NAMES.items() if field in answer}
+            response = json.loads(content)
+            self.env |= {name: str(response[field]) for name, field in SHELL_NAMES.items() if field in response}
 
     def listen(self, line: str) -> list[dict[str, str]]:
-        """The events that come within a second."""
+        """The events that arrive within a second."""
         ran = run(f'curl() {{ command curl --max-time 1 "$@"; }}\n{line}', self.env)
         assert ran.exit_code == TIMED_OUT, ran
         frames = [frame.splitlines() for frame in ran.output.split("\n\n") if frame]
         return [dict(line.partition(": ")[::2] for line in frame) for frame in frames]
 
 
-def described(route: Route, status: int) -> dict[str, Any]:
+def documented_content(route: Route, status: int) -> dict[str, Any]:
     operation = DOCUMENT["paths"][route.path][route.method.lower()]
     content: dict[str, Any] = operation["responses"][str(status)].get("content", {})
     return content
@@ -104,18 +104,18 @@ def check_schema(schema: dict[str, Any], value: Any) -> None:
 def test_an_example_of_the_api_page_works(route: Route, shell: Shell) -> None:
     shell.call_first(route)
     status, kind, content = shell.call(curl_line(route))
-    assert status == min(route.responses, key=lambda status: status != 201)  # nothing was there before
-    told = described(route, status)
-    if not told:
+    assert status == min(route.responses, key=lambda status: status != 201)  # the store was empty
+    contents = documented_content(route, status)
+    if not contents:
         assert (kind, content) == ("", "")
     elif kind != "application/json":
-        assert kind in told
+        assert kind in contents
         assert content
     else:
-        answer = json.loads(content)
-        check_schema(told[kind]["schema"], answer)
-        examples = told[kind].get("examples", {"": {"value": told[kind].get("example", {})}})
-        check_likeness(route.name, next(iter(examples.values()))["value"], answer)
+        response = json.loads(content)
+        check_schema(contents[kind]["schema"], response)
+        examples = contents[kind].get("examples", {"": {"value": contents[kind].get("example", {})}})
+        check_likeness(route.name, next(iter(examples.values()))["value"], response)
 
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if route.stream], ids=lambda route: route.name)
@@ -123,10 +123,10 @@ def test_an_example_of_a_stream_works(route: Route, shell: Shell) -> None:
     shell.call_first(route)
     retry, first, *_ = shell.listen(curl_line(route, accept=EVENTS if route.responses else None))
     assert int(retry["retry"]) > 0
-    told = described(route, 200)[EVENTS]
+    documented = documented_content(route, 200)[EVENTS]
     data = json.loads(first.pop("data"))
-    check_schema(told["x-event-data"], data)
-    example = dict(line.partition(": ")[::2] for line in told["example"].splitlines() if line)
+    check_schema(documented["x-event-data"], data)
+    example = dict(line.partition(": ")[::2] for line in documented["example"].splitlines() if line)
     check_likeness(route.name, json.loads(example.pop("data")), data)
     assert set(first) == set(example)
 
@@ -135,32 +135,32 @@ VARIES = re.compile(
     r".*(_at|_ms|_seq|_id)|at|since|seq|after|fencing_token|token|active_locks|total_\w+|\w*_sessions|uptime_\w+|resource\w*|code"
     r"|rates\w*"
 )
-"""What is another time, number or id in every answer."""
+"""Times, numbers and ids, which differ in every response."""
 
 
-def check_likeness(where: str, example: Any, answer: Any) -> None:
-    """`answer` says what the example says, but for what differs each time."""
+def check_likeness(where: str, example: Any, response: Any) -> None:
+    """`response` equals the example, except for values that differ each time."""
     if isinstance(example, dict):
-        assert isinstance(answer, dict), where
+        assert isinstance(response, dict), where
         if example:
-            assert list(answer) == list(example), where
+            assert list(response) == list(example), where
         for name, value in example.items():
             if value is not None and VARIES.fullmatch(name) and name not in {"job_id", "session_id"}:
-                assert isinstance(answer[name], type(value)), f"{where}: {name}"
+                assert isinstance(response[name], type(value)), f"{where}: {name}"
             else:
-                check_likeness(f"{where}: {name}", value, answer[name])
+                check_likeness(f"{where}: {name}", value, response[name])
     elif isinstance(example, list):
-        assert len(answer) >= len(example), where
-        for one, other in zip(example, answer, strict=False):
+        assert len(response) >= len(example), where
+        for one, other in zip(example, response, strict=False):
             check_likeness(where, one, other)
     else:
-        assert answer == example, where
+        assert response == example, where
 
 
-# In the documents that we stay compatible with
+# In the documents of the lock service that we are compatible with
 
 
-def with_ours(line: str, server: ServerProcess, token: str) -> str:
+def with_our_server(line: str, server: ServerProcess, token: str) -> str:
     line = line.replace("https://api.octostore.io", server.url)
     return line.replace("YOUR_TOKEN", token).replace("***", token)
 
@@ -182,7 +182,7 @@ def test_a_line_of_the_seed_documents_works_as_they_say(
     line: str, name: str, seconds: int, metadata: str, own_server: ServerProcess
 ) -> None:
     agents = [own_server.new_token(f"agent-{number}") for number in range(3)]
-    ran = [run(with_ours(line, own_server, agent)) for agent in agents]
+    ran = [run(with_our_server(line, own_server, agent)) for agent in agents]
     assert [one.exit_code for one in ran] == [0, 0, 0]
     acquired, *others = [json.loads(one.output) for one in ran]
 
@@ -212,11 +212,11 @@ WRITTEN = [ROOT / "README.md", *sorted(set(ROOT.glob("docs/**/*.md")) - TESTED_E
 
 
 def blocks_of(path: Path) -> list[str]:
-    """Those with a curl line in them, as a shell takes them."""
+    """The blocks that contain a curl line, as a shell reads them."""
     found = []
     for block in BLOCK.findall(path.read_text(encoding="utf-8")):
         lines = block.splitlines()
-        if any(line.startswith("$ ") for line in lines):  # then the others are what is printed
+        if any(line.startswith("$ ") for line in lines):  # the other lines are output
             lines = [line.removeprefix("$ ") for line in lines if line.startswith(("$ ", "> "))]
         script = SERVES.sub("", "\n".join(lines))
         if re.search(r"\bcurl\b", script):
@@ -228,18 +228,18 @@ def blocks_of(path: Path) -> list[str]:
     "path", [path for path in WRITTEN if blocks_of(path)], ids=lambda path: str(path.relative_to(ROOT))
 )
 def test_the_curl_lines_of_a_document_work(path: Path, tmp_path: Path) -> None:
-    """From top to bottom, on an empty store, by a user whose data is where it is without any settings."""
+    """From top to bottom, on an empty store, with the default data folder."""
     home = tmp_path / ".local" / "share" / "octostore"
     home.mkdir(parents=True)
     with ServerProcess(home) as server:
-        # An answer that is no success ends it.
+        # Any other response than success ends the script.
         script = ['set -euo pipefail; curl() { command curl --fail-with-body "$@"; }', *blocks_of(path)]
         ran = run("\n".join(script).replace("127.0.0.1:3000", f"127.0.0.1:{server.port}"), {"HOME": str(tmp_path)})
     assert ran.exit_code == 0, ran
     assert ran.output
 
 
-def test_the_line_that_the_server_greets_with_works(own_server: ServerProcess) -> None:
+def test_the_curl_line_in_the_servers_greeting_works(own_server: ServerProcess) -> None:
     line = own_server.greeting[-1].removeprefix("try: ")
     assert line.startswith("curl ")
     ran = run(line)

@@ -1,4 +1,4 @@
-"""The log over HTTP: pages, and streams that go on, can be resumed without a gap, and end with their token."""
+"""The log over HTTP: pages, and streams that stay open, resume without a gap, and end with their token."""
 
 import asyncio
 import socket
@@ -107,15 +107,15 @@ def test_a_stream_has_the_log_and_goes_on(server: ServerProcess) -> None:
     assert [frame.event for frame in frames] == ["claimed", "force_released"]
 
 
-def test_it_resumes_after_the_last_event_that_its_reader_had(server: ServerProcess) -> None:
+def test_a_stream_resumes_after_the_readers_last_event(server: ServerProcess) -> None:
     after = server.seq
     for number in range(3):
         server.post(f"/jobs/resume-{number}/claim")
     with server.stream("/events?after=0", headers={"Last-Event-ID": str(after + 1)}) as stream:
-        assert seqs(stream.take(2)) == [after + 2, after + 3], "and not after the query's"
+        assert seqs(stream.take(2)) == [after + 2, after + 3], "the header takes precedence over the query"
 
 
-def test_beyond_the_end_it_waits(server: ServerProcess) -> None:
+def test_a_stream_from_beyond_the_end_waits(server: ServerProcess) -> None:
     end = server.seq
     with server.stream("/events", headers={"Last-Event-ID": str(end + 1)}) as stream:
         server.post("/jobs/beyond-1/claim")
@@ -124,7 +124,7 @@ def test_beyond_the_end_it_waits(server: ServerProcess) -> None:
 
 
 @pytest.mark.parametrize("query", ["job=filter-a", "prefix=filter-a", "job=filter-a&prefix=filter-b"])
-def test_only_what_was_asked_for(server: ServerProcess, query: str) -> None:
+def test_a_filtered_stream_has_only_matching_events(server: ServerProcess, query: str) -> None:
     server.post("/jobs/filter-a/force-release")
     after = server.seq
     server.post("/jobs/filter-a/claim")
@@ -132,7 +132,7 @@ def test_only_what_was_asked_for(server: ServerProcess, query: str) -> None:
     with server.stream(f"/events?after={after}&{query}") as stream:
         first = stream.next()
         server.post("/jobs/filter-b/force-release")
-        server.post("/sessions", {"agent": "somebody"})
+        server.post("/sessions", {"agent": "someone"})
         server.post("/jobs/filter-a/force-release")
         frames = [first, stream.next()]
     assert [frame.data for frame in frames] == server.get(f"/events?after={after}&{query}").json["events"]
@@ -142,7 +142,7 @@ def test_only_what_was_asked_for(server: ServerProcess, query: str) -> None:
     ]
 
 
-def test_what_happened_before_the_server_started_is_there_too(own_server: ServerProcess) -> None:
+def test_a_stream_includes_events_from_before_the_server_started(own_server: ServerProcess) -> None:
     for number in range(3):
         own_server.post(f"/jobs/before-{number}/claim")
     end = own_server.seq
@@ -157,7 +157,7 @@ def test_what_happened_before_the_server_started_is_there_too(own_server: Server
             assert stream.next().data["job_id"] == "none-1"
 
 
-def test_silence_is_broken_by_comments(server: ServerProcess) -> None:
+def test_an_idle_stream_gets_comments(server: ServerProcess) -> None:
     with server.stream(f"/events?after={server.seq}") as stream, server.stream("/locks/silent/watch") as watch:
         until(lambda: _sees_comments(stream.connection.sock, b": alive"), seconds=SILENCE_SECONDS * 10)
         until(lambda: _sees_comments(watch.connection.sock, b": alive"), seconds=SILENCE_SECONDS * 10)
@@ -167,7 +167,7 @@ def _sees_comments(connection: socket.socket, comment: bytes) -> bool:
     return comment in connection.recv(65_536)
 
 
-# Who may read, and for how long
+# Permissions
 
 
 def test_a_token_sees_the_events_of_its_names_only(server: ServerProcess) -> None:
@@ -197,7 +197,7 @@ def test_a_stream_ends_when_its_token_is_revoked(server: ServerProcess) -> None:
     created = server.post("/tokens", {"name": "revoked", "scopes": ["read"]}).json
     with server.stream(f"/events?after={server.seq}", token=created["token"]) as stream:
         server.request("DELETE", f"/tokens/{created['token_id']}")
-        assert stream.rest() == [], "not even the event of its own end"
+        assert stream.rest() == [], "not even the event of its own revocation"
 
 
 def test_a_stream_ends_when_its_token_is_rotated(server: ServerProcess) -> None:
@@ -213,7 +213,7 @@ def test_a_stream_ends_when_its_token_expires(server: ServerProcess) -> None:
         assert stream.rest() == []
 
 
-def test_other_streams_go_on(server: ServerProcess) -> None:
+def test_streams_of_other_tokens_stay_open(server: ServerProcess) -> None:
     doomed = server.post("/tokens", {"name": "doomed", "scopes": ["read"]}).json
     with server.stream(f"/events?after={server.seq}") as stream:
         server.request("DELETE", f"/tokens/{doomed['token_id']}")
@@ -221,28 +221,28 @@ def test_other_streams_go_on(server: ServerProcess) -> None:
         assert [frame.event for frame in stream.take(2)] == ["token_revoked", "claimed"]
 
 
-def test_a_stream_that_nobody_reads_any_more_is_closed(server: ServerProcess) -> None:
+def test_a_stream_whose_reader_left_is_closed(server: ServerProcess) -> None:
     before = open_streams(server)
     with server.stream("/events"):
         until(lambda: open_streams(server) == before + 1)
     until(lambda: open_streams(server) == before)
 
 
-def test_a_head_request_does_not_stay(server: ServerProcess) -> None:
+def test_a_head_request_opens_no_stream(server: ServerProcess) -> None:
     headers = {"Accept": "text/event-stream"}
     before = open_streams(server)
     for path in ("/events", "/locks/x/watch"):
-        answer = server.request("HEAD", path, headers=headers)
-        assert (answer.status, answer.body) == (200, b"")
-        assert answer.headers["content-type"].startswith("text/event-stream")
+        response = server.request("HEAD", path, headers=headers)
+        assert (response.status, response.body) == (200, b"")
+        assert response.headers["content-type"].startswith("text/event-stream")
     with server.connect() as connection:
-        for _ in range(2):  # on one connection, where a second request would wait for the end of the first
+        for _ in range(2):  # on one connection, where an open stream would block the second request
             connection.request("HEAD", "/locks/x/watch", token=server.token)
             assert connection.response("HEAD").status == 200
     assert open_streams(server) == before
 
 
-# Those who do not keep up
+# Slow readers
 
 
 def test_a_reader_that_does_not_read_is_cut_off_and_resumes_without_a_gap(server: ServerProcess) -> None:
@@ -256,7 +256,7 @@ def test_a_reader_that_does_not_read_is_cut_off_and_resumes_without_a_gap(server
         until(lambda: open_streams(server) == before)
         received = slow.everything()
     got = [int(line[4:]) for line in received.split(b"\n")[:-1] if line.startswith(b"id: ")]
-    assert got, "it had some"
+    assert got, "it received some events"
     assert got == list(range(start + 1, start + 1 + len(got)))
     assert len(got) < 5_000
     with server.stream("/events", headers={"Last-Event-ID": str(got[-1] - 1)}) as stream:
@@ -265,7 +265,7 @@ def test_a_reader_that_does_not_read_is_cut_off_and_resumes_without_a_gap(server
 
 
 def make_events(server: ServerProcess, count: int) -> None:
-    """By another process that shares the store: there is no faster way to make many."""
+    """Write to the store directly, which is the fastest way."""
     store = open_store(f"sqlite:///{server.home / 'octostore.db'}")
     try:
         metadata = b'"' + b"x" * 1_000 + b'"'
@@ -279,7 +279,7 @@ def make_events(server: ServerProcess, count: int) -> None:
         store.close()
 
 
-def test_a_stream_whose_store_fails_ends_so_that_its_reader_comes_back() -> None:
+def test_a_stream_whose_store_fails_ends_so_that_its_reader_reconnects() -> None:
     sent: list[bytes] = []
 
     async def frames() -> AsyncGenerator[bytes, None]:

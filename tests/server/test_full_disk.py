@@ -1,4 +1,4 @@
-"""A server whose disk is full says so in its log, and when there is room again; nobody has to restart it."""
+"""A server logs that its disk is full, and that there is room again; it needs no restart."""
 
 from pathlib import Path
 
@@ -30,12 +30,12 @@ kill $server; wait $server
 
 
 @pytest.mark.skipif(not may_mount(), reason="a small disk cannot be mounted here")
-def test_a_full_disk_is_in_the_log_and_so_is_its_end(tmp_path: Path) -> None:
+def test_a_server_logs_when_its_disk_is_full_and_when_it_has_room_again(tmp_path: Path) -> None:
     with Machine(tmp_path / "machine", PORT=free_port()) as machine:
-        code, said = machine.start(["unshare", "--mount", "bash", "-euo", "pipefail", "-c", STORY]).end()
-    assert code == 0, said
-    assert "ended with 69" in said
-    before, _, after = said.partition("ended with 69")
+        code, output = machine.start(["unshare", "--mount", "bash", "-euo", "pipefail", "-c", STORY]).end()
+    assert code == 0, output
+    assert "ended with 69" in output
+    before, _, after = output.partition("ended with 69")
     assert "claimed before" in before
     assert "claimed after" in after
     assert "there is not enough disk space" in after

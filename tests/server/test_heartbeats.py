@@ -1,4 +1,4 @@
-"""Heartbeats of given jobs: a question, and on the stream of events, where all streams share what is read."""
+"""Heartbeats of chosen jobs: as a question, and on event streams, which share the reads."""
 
 import asyncio
 import threading
@@ -28,11 +28,11 @@ from tests.support.server import ServerProcess
 from tests.support.waiting_room import until
 from tests.support.world import ManualClock
 
-# What streams share
+# What the streams share
 
 
-class Place(MemoryBackend):
-    """Counts what is read, and cannot be reached when the test says so."""
+class CountingBackend(MemoryBackend):
+    """Counts its reads, and is unreachable while `is_away`."""
 
     readings = 0
     is_away = False
@@ -50,32 +50,33 @@ class Place(MemoryBackend):
 
 class Setting(NamedTuple):
     store: ServedStore
-    place: Place
+    backend: CountingBackend
     clock: ManualClock
-    pulse: HeartbeatFeed
+    heartbeat_feed: HeartbeatFeed
 
     async def claim(self, job_id: str) -> str:
         return (await self.store.execute(ClaimJob(job_id=job_id, owner="ann", ttl=60))).lease_id or ""
 
     async def next_reading(self) -> None:
-        """Until one has begun and ended that was not under way before."""
-        wanted = self.pulse.reading + 2
-        await until(lambda: self.pulse.reading >= wanted)
+        """Wait until a reading that starts after this call has ended."""
+        wanted = self.heartbeat_feed.reading + 2
+        await until(lambda: self.heartbeat_feed.reading >= wanted)
 
 
-def with_pulse(test: Callable[[Setting], Awaitable[None]]) -> None:
+def with_heartbeat_feed(test: Callable[[Setting], Awaitable[None]]) -> None:
     async def run() -> None:
-        place, clock = Place(), ManualClock()
-        store = ServedStore(LocalStore(lambda: place, clock=clock))
+        backend, clock = CountingBackend(), ManualClock()
+        store = ServedStore(LocalStore(lambda: backend, clock=clock))
         feed = Feed(store, lambda _entries: None, tick_seconds=3_600)
-        await asyncio.wait_for(test(Setting(store, place, clock, HeartbeatFeed(store, feed, 0.001))), PATIENCE_SECONDS)
+        await asyncio.wait_for(
+            test(Setting(store, backend, clock, HeartbeatFeed(store, feed, 0.001))), PATIENCE_SECONDS
+        )
         await store.close()
 
     asyncio.run(run())
 
 
-async def told(watcher: HeartbeatReader) -> list[dict[str, Any]]:
-    """What it gets next."""
+async def next_heartbeats(watcher: HeartbeatReader) -> list[dict[str, Any]]:
     while not (news := watcher.news()):
         await watcher.next_change()
     return data_of(news)
@@ -87,130 +88,130 @@ def data_of(news: bytes) -> list[dict[str, Any]]:
     return [msgspec.json.decode(data.removeprefix(b"data: ")) for _, data in frames]
 
 
-def test_a_stream_gets_how_its_jobs_stand_and_then_what_changes() -> None:
+def test_a_stream_starts_with_the_current_state_and_then_gets_changes() -> None:
     async def test(setting: Setting) -> None:
         store, clock = setting.store, setting.clock
         lease = await setting.claim("a")
         await setting.claim("b")
         await setting.claim("other")
-        with setting.pulse.watching(["a", "b", "free"]) as watcher:
-            assert sorted(beat["job_id"] for beat in await told(watcher)) == ["a", "b"]
+        with setting.heartbeat_feed.watching(["a", "b", "free"]) as watcher:
+            assert sorted(heartbeat["job_id"] for heartbeat in await next_heartbeats(watcher)) == ["a", "b"]
             await setting.next_reading()
             assert watcher.news() == b"", "nothing has changed"
             clock.advance(1)
             await store.execute(HeartbeatJob(job_id="a", lease_id=lease, note="half of it"))
-            (beat,) = await told(watcher)
-            assert (beat["job_id"], beat["progress"]["note"], beat["late"]) == ("a", "half of it", False)
+            (heartbeat,) = await next_heartbeats(watcher)
+            assert (heartbeat["job_id"], heartbeat["progress"]["note"], heartbeat["late"]) == ("a", "half of it", False)
             clock.advance(40)
-            late = await told(watcher)
-            late += [] if len(late) == 2 else await told(watcher)
-            assert sorted((beat["job_id"], beat["late"]) for beat in late) == [("a", True), ("b", True)]
+            late = await next_heartbeats(watcher)
+            late += [] if len(late) == 2 else await next_heartbeats(watcher)
+            assert sorted((heartbeat["job_id"], heartbeat["late"]) for heartbeat in late) == [("a", True), ("b", True)]
             await store.execute(ReleaseJob(job_id="a", lease_id=lease))
             await setting.next_reading()
-            assert watcher.news() == b"", "the log tells how it ended"
+            assert watcher.news() == b"", "the event in the log reports its end"
             await setting.claim("a")
-            assert [beat["job_id"] for beat in await told(watcher)] == ["a"]
+            assert [heartbeat["job_id"] for heartbeat in await next_heartbeats(watcher)] == ["a"]
 
-    with_pulse(test)
+    with_heartbeat_feed(test)
 
 
-def test_a_stream_that_was_slow_gets_only_how_things_stand() -> None:
+def test_a_slow_stream_gets_only_the_latest_state() -> None:
     async def test(setting: Setting) -> None:
         lease = await setting.claim("a")
-        with setting.pulse.watching(["a"]) as watcher:
+        with setting.heartbeat_feed.watching(["a"]) as watcher:
             for note in ("one", "two", "three"):
                 await setting.store.execute(HeartbeatJob(job_id="a", lease_id=lease, note=note))
                 await setting.next_reading()
-            assert [beat["progress"]["note"] for beat in await told(watcher)] == ["three"]
+            assert [heartbeat["progress"]["note"] for heartbeat in await next_heartbeats(watcher)] == ["three"]
 
-    with_pulse(test)
+    with_heartbeat_feed(test)
 
 
-def test_streams_share_what_is_read_and_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    written: list[str] = []
+def test_streams_share_reads_and_encoded_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded: list[str] = []
 
-    def noted(heartbeat: Any) -> bytes:
-        written.append(heartbeat.job_id)
+    def encode_and_note(heartbeat: Any) -> bytes:
+        encoded.append(heartbeat.job_id)
         return msgspec.json.encode(heartbeat)
 
-    monkeypatch.setattr("octostore.server.heartbeat_feed._encode", noted)
+    monkeypatch.setattr("octostore.server.heartbeat_feed._encode", encode_and_note)
 
     async def test(setting: Setting) -> None:
-        pulse, place = setting.pulse, setting.place
+        heartbeat_feed, backend = setting.heartbeat_feed, setting.backend
         await setting.claim("a")
-        with pulse.watching(["a", "b"]) as one, pulse.watching(["a", "c"]) as two:
-            first, second = await told(one), await told(two)
+        with heartbeat_feed.watching(["a", "b"]) as one, heartbeat_feed.watching(["a", "c"]) as two:
+            first, second = await next_heartbeats(one), await next_heartbeats(two)
             assert first == second
-            before, number = place.readings, pulse.reading
+            before, number = backend.readings, heartbeat_feed.reading
             await setting.next_reading()
             await setting.next_reading()
-            assert place.readings - before <= pulse.reading - number + 1, "however many want it"
-        assert written == ["a"]
+            assert backend.readings - before <= heartbeat_feed.reading - number + 1, "however many streams there are"
+        assert encoded == ["a"]
 
-    with_pulse(test)
+    with_heartbeat_feed(test)
 
 
-def test_nothing_is_read_while_nobody_wants_it() -> None:
+def test_nothing_is_read_without_streams() -> None:
     async def test(setting: Setting) -> None:
         await setting.claim("a")
         tasks = len(asyncio.all_tasks())
-        with setting.pulse.watching([]) as watcher:
+        with setting.heartbeat_feed.watching([]) as watcher:
             assert watcher.news() == b""
             assert len(asyncio.all_tasks()) == tasks
-        with setting.pulse.watching(["a"]) as watcher:
-            await told(watcher)
+        with setting.heartbeat_feed.watching(["a"]) as watcher:
+            await next_heartbeats(watcher)
             assert len(asyncio.all_tasks()) == tasks + 1
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         assert len(asyncio.all_tasks()) == tasks
-        with setting.pulse.watching(["a"]) as watcher:
-            assert watcher.news() == b"", "what was read then is old"
-            assert [beat["job_id"] for beat in await told(watcher)] == ["a"]
+        with setting.heartbeat_feed.watching(["a"]) as watcher:
+            assert watcher.news() == b"", "earlier reads are outdated"
+            assert [heartbeat["job_id"] for heartbeat in await next_heartbeats(watcher)] == ["a"]
 
-    with_pulse(test)
+    with_heartbeat_feed(test)
 
 
-def test_streams_that_come_and_go_do_not_make_it_read_more_often() -> None:
+def test_streams_that_come_and_go_cause_no_extra_reads() -> None:
     async def test(setting: Setting) -> None:
-        pulse = HeartbeatFeed(setting.store, setting.pulse.log_feed, 3_600)
+        heartbeat_feed = HeartbeatFeed(setting.store, setting.heartbeat_feed.log_feed, 3_600)
         has_begun, may_end = asyncio.Event(), threading.Event()
         loop = asyncio.get_running_loop()
-        setting.place.on_reading = lambda: (loop.call_soon_threadsafe(has_begun.set), may_end.wait(PATIENCE_SECONDS))
-        with pulse.watching(["a"]):
+        setting.backend.on_reading = lambda: (loop.call_soon_threadsafe(has_begun.set), may_end.wait(PATIENCE_SECONDS))
+        with heartbeat_feed.watching(["a"]):
             await has_begun.wait()
         for _ in range(3):
-            with pulse.watching(["a"]):
+            with heartbeat_feed.watching(["a"]):
                 await asyncio.sleep(0)
                 await asyncio.sleep(0)
         may_end.set()
-        await setting.store.in_feed_thread(lambda: None)  # after all that it was given before
-        assert setting.place.readings == 1
+        await setting.store.in_feed_thread(lambda: None)  # everything queued before has run
+        assert setting.backend.readings == 1
 
-    with_pulse(test)
+    with_heartbeat_feed(test)
 
 
-def test_it_goes_on_after_the_store_was_away() -> None:
+def test_streams_continue_after_the_store_was_unreachable() -> None:
     async def test(setting: Setting) -> None:
         await setting.claim("a")
-        setting.place.is_away = True
-        with setting.pulse.watching(["a"]) as watcher:
-            await until(lambda: setting.place.readings >= 3)
-            setting.place.is_away = False
-            assert [beat["job_id"] for beat in await told(watcher)] == ["a"]
+        setting.backend.is_away = True
+        with setting.heartbeat_feed.watching(["a"]) as watcher:
+            await until(lambda: setting.backend.readings >= 3)
+            setting.backend.is_away = False
+            assert [heartbeat["job_id"] for heartbeat in await next_heartbeats(watcher)] == ["a"]
 
-    with_pulse(test)
+    with_heartbeat_feed(test)
 
 
-def test_it_rests_many_times_as_long_as_it_works() -> None:
+def test_the_pause_between_reads_grows_with_their_duration() -> None:
     assert next_reading(100.0, 100.001) == 100 + READ_SECONDS
     assert next_reading(100.0, 101.0) == 101 + REST
-    assert next_reading(100.0, 200.0) == 200 + REST_MAX_SECONDS, "it comes back"
+    assert next_reading(100.0, 200.0) == 200 + REST_MAX_SECONDS, "the pause is limited"
 
 
 # Over HTTP
 
 
-def test_it_is_asked_for_and_followed(server: ServerProcess) -> None:
+def test_heartbeats_can_be_read_and_followed(server: ServerProcess) -> None:
     lease = server.post("/jobs/beats%2F1/claim", {"owner": "ann"}).json["lease_id"]
     after = server.seq
     asked = server.get("/heartbeats?jobs=beats%2F1,beats%2F2").json
@@ -221,17 +222,17 @@ def test_it_is_asked_for_and_followed(server: ServerProcess) -> None:
         server.post("/jobs/beats%2F2/claim")
         assert stream.next().event == "claimed"
         server.post("/jobs/beats%2F1/heartbeat", {"lease_id": lease, "progress": "half of it"})
-        told = sorted(stream.take(2), key=lambda frame: str(frame.data["job_id"]))
-        assert [(frame.id, frame.event, frame.data["job_id"]) for frame in told] == [
+        heartbeats = sorted(stream.take(2), key=lambda frame: str(frame.data["job_id"]))
+        assert [(frame.id, frame.event, frame.data["job_id"]) for frame in heartbeats] == [
             (None, "heartbeat", "beats/1"),
             (None, "heartbeat", "beats/2"),
         ]
-        assert told[0].data["progress"]["note"] == "half of it"
+        assert heartbeats[0].data["progress"]["note"] == "half of it"
         server.post("/jobs/beats%2F1/release", {"lease_id": lease})
         assert stream.next().event == "released"
 
 
-def test_a_token_may_only_name_its_jobs_and_a_stream_ends_with_it(server: ServerProcess) -> None:
+def test_a_limited_token_can_only_name_its_own_jobs_and_its_stream_ends_with_it(server: ServerProcess) -> None:
     created = server.post("/tokens", {"name": "limited", "scopes": ["read"], "prefix": "team/"}).json
     token = created["token"]
     server.post("/jobs/team%2Fa/claim")
@@ -257,7 +258,7 @@ def test_a_token_may_only_name_its_jobs_and_a_stream_ends_with_it(server: Server
         ("/events?heartbeats=a", "text/event-stream"),
     ],
 )
-def test_what_is_wrong_is_said(server: ServerProcess, path: str, word: str) -> None:
-    answer = server.get(path)
-    assert (answer.status, answer.json["code"]) == (400, "invalid_input")
-    assert word in answer.json["error"]
+def test_errors_name_the_problem(server: ServerProcess, path: str, word: str) -> None:
+    response = server.get(path)
+    assert (response.status, response.json["code"]) == (400, "invalid_input")
+    assert word in response.json["error"]

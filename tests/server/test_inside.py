@@ -1,4 +1,4 @@
-"""What a server is made of, piece by piece and without a socket: store, door, rates, feed, sweeps."""
+"""The parts of a server, one by one and without a socket: store, authentication, rate limits, feed, sweeps."""
 
 import asyncio
 import logging
@@ -58,11 +58,11 @@ def on_store(test: Callable[[ServedStore, StallingBackend], Awaitable[None]]) ->
 # The store
 
 
-def test_a_bug_that_one_meets_is_no_problem_of_those_who_came_with_it() -> None:
+def test_a_bug_in_one_command_does_not_affect_others_in_its_batch() -> None:
     async def test(store: ServedStore, _backend: StallingBackend) -> None:
         commands: list[Any] = [ClaimJob(job_id="a", owner="ann"), object(), ClaimJob(job_id="b", owner="ann")]
-        answers = [store.submit([command]) for command in commands]
-        first, bug, second = await asyncio.wait_for(asyncio.gather(*answers, return_exceptions=True), PATIENCE_SECONDS)
+        replies = [store.submit([command]) for command in commands]
+        first, bug, second = await asyncio.wait_for(asyncio.gather(*replies, return_exceptions=True), PATIENCE_SECONDS)
         assert isinstance(bug, Exception)
         assert not isinstance(bug, OctoStoreError)
         assert [reply[0].status for reply in (first, second)] == ["claimed", "claimed"]  # type: ignore[index]
@@ -70,7 +70,7 @@ def test_a_bug_that_one_meets_is_no_problem_of_those_who_came_with_it() -> None:
     on_store(test)
 
 
-def test_a_bug_that_one_meets_alone_is_told() -> None:
+def test_a_bug_in_a_single_command_is_raised() -> None:
     async def test(store: ServedStore, _backend: StallingBackend) -> None:
         with pytest.raises(Exception, match="object"):
             await asyncio.wait_for(store.submit([object()]), PATIENCE_SECONDS)  # type: ignore[list-item]
@@ -78,11 +78,11 @@ def test_a_bug_that_one_meets_alone_is_told() -> None:
     on_store(test)
 
 
-def test_a_fault_is_told_to_each_by_an_error_of_its_own() -> None:
+def test_each_caller_gets_its_own_exception() -> None:
     async def test(store: ServedStore, backend: StallingBackend) -> None:
         backend.fault = Unreachable("no disk", reason="io")
-        answers = [store.submit([Probe()]) for _ in range(3)]
-        errors = await asyncio.gather(*answers, return_exceptions=True)
+        futures = [store.submit([Probe()]) for _ in range(3)]
+        errors = await asyncio.gather(*futures, return_exceptions=True)
         assert [getattr(error, "reason", None) for error in errors] == ["io"] * 3
         assert len({id(error) for error in errors}) == 3
         backend.fault = None
@@ -90,23 +90,23 @@ def test_a_fault_is_told_to_each_by_an_error_of_its_own() -> None:
     on_store(test)
 
 
-def test_more_than_a_batch_in_one_turn_is_all_answered() -> None:
+def test_more_commands_than_a_batch_in_one_turn_all_get_replies() -> None:
     async def test(store: ServedStore, _backend: StallingBackend) -> None:
         number = 2 * MAX_BATCH + 1
-        answers = [store.submit([ClaimJob(job_id=f"job-{n}", owner="ann")]) for n in range(number)]
-        replies = await asyncio.wait_for(asyncio.gather(*answers), PATIENCE_SECONDS)
+        futures = [store.submit([ClaimJob(job_id=f"job-{n}", owner="ann")]) for n in range(number)]
+        replies = await asyncio.wait_for(asyncio.gather(*futures), PATIENCE_SECONDS)
         assert [reply[0].job_id for reply in replies] == [f"job-{n}" for n in range(number)]
 
     on_store(test)
 
 
-def test_a_close_finishes_what_was_submitted_and_ends_the_store() -> None:
+def test_closing_finishes_submitted_commands_and_ends_the_store() -> None:
     async def run() -> None:
         store = ServedStore(LocalStore(StallingBackend))
-        answer = store.submit([ClaimJob(job_id="job", owner="ann")])
+        reply = store.submit([ClaimJob(job_id="job", owner="ann")])
         await asyncio.sleep(0)
         await store.close()
-        assert (await answer)[0].status == "claimed"
+        assert (await reply)[0].status == "claimed"
         with pytest.raises(Unreachable):
             store.local.submit([Probe()])
         with pytest.raises(Unreachable):
@@ -115,7 +115,7 @@ def test_a_close_finishes_what_was_submitted_and_ends_the_store() -> None:
     asyncio.run(run())
 
 
-# The door
+# Authentication
 
 
 def request_with(token: str) -> Request:
@@ -135,68 +135,68 @@ async def create(store: ServedStore, token_id: str, **terms: Any) -> str:
     return token
 
 
-def at_the_door(test: Callable[[Auth, ServedStore], Awaitable[None]]) -> None:
+def with_auth(test: Callable[[Auth, ServedStore], Awaitable[None]]) -> None:
     async def run(store: ServedStore, _backend: StallingBackend) -> None:
         await test(Auth(store, {}, Logins()), store)
 
     on_store(run)
 
 
-async def is_let_in(door: Auth, token: str) -> bool:
+async def is_admitted(authenticator: Auth, token: str) -> bool:
     try:
-        await door.principal(request_with(token))
+        await authenticator.principal(request_with(token))
     except Refusal:
         return False
     return True
 
 
-def test_what_was_let_in_is_not_once_its_token_has_expired(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test(door: Auth, store: ServedStore) -> None:
+def test_an_admitted_principal_ends_when_its_token_expires(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(authenticator: Auth, store: ServedStore) -> None:
         now = store.local.ask(GetFigures()).at.timestamp()
         clock = SimpleNamespace(time=lambda: now, monotonic=time.monotonic)
         monkeypatch.setattr(principals, "time", clock)
         request = request_with(await create(store, "brief", expires_in=60))
-        principal = await door.principal(request)
-        assert await door.is_current(request, principal)
+        principal = await authenticator.principal(request)
+        assert await authenticator.is_current(request, principal)
         clock.time = lambda: now + 59
-        assert await door.is_current(request, principal)
+        assert await authenticator.is_current(request, principal)
         clock.time = lambda: now + 60
-        assert not await door.is_current(request, principal), "though nothing has happened to any token"
+        assert not await authenticator.is_current(request, principal), "although no token was changed"
 
-    at_the_door(test)
+    with_auth(test)
 
 
 def test_a_login_ends_after_a_week_and_its_link_after_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test(door: Auth, store: ServedStore) -> None:
+    async def test(authenticator: Auth, store: ServedStore) -> None:
         now = float(int(time.time()))
         clock = SimpleNamespace(time=lambda: now, monotonic=lambda: now)
         monkeypatch.setattr(principals, "time", clock)
         monkeypatch.setattr(logins, "time", clock)
-        door._logins.start("5f1c0a6e8b3d", b"key")
+        authenticator._logins.start("5f1c0a6e8b3d", b"key")
         digest = token_digest(await create(store, "page"))
-        codes = [door._logins.new_code(digest) for _ in range(2)]
-        cookie, _, _ = door._logins.cookie(digest, None, is_secure=False).partition(b";")
+        codes = [authenticator._logins.new_code(digest) for _ in range(2)]
+        cookie, _, _ = authenticator._logins.cookie(digest, None, is_secure=False).partition(b";")
         request = request_with("")
         request.headers[b"cookie"] = cookie
         request.route = page_routes(ROUTES)[0]
 
-        principal = await door.principal(request)
+        principal = await authenticator.principal(request)
         clock.time = clock.monotonic = lambda: now + 59
-        assert door._logins.redeem(codes[0]) == digest
+        assert authenticator._logins.redeem(codes[0]) == digest
         clock.time = clock.monotonic = lambda: now + 60
-        assert door._logins.redeem(codes[1]) is None
+        assert authenticator._logins.redeem(codes[1]) is None
         clock.time = lambda: now + 7 * 86_400 - 1
-        assert await door.is_current(request, principal)
+        assert await authenticator.is_current(request, principal)
         clock.time = lambda: now + 7 * 86_400
-        assert not await door.is_current(request, principal), "though the token is still valid"
+        assert not await authenticator.is_current(request, principal), "although the token is still valid"
         with pytest.raises(Refusal):
-            door.cached_principal(request)
+            authenticator.cached_principal(request)
 
-    at_the_door(test)
+    with_auth(test)
 
 
-def test_a_token_that_is_revoked_while_it_is_looked_up_is_not_let_in() -> None:
-    async def test(door: Auth, store: ServedStore) -> None:
+def test_a_token_that_is_revoked_during_its_lookup_is_refused() -> None:
+    async def test(authenticator: Auth, store: ServedStore) -> None:
         token = await create(store, "t")
         ask = store.ask
 
@@ -204,20 +204,20 @@ def test_a_token_that_is_revoked_while_it_is_looked_up_is_not_let_in() -> None:
             store.ask = ask  # type: ignore[method-assign]
             view = await ask(question)
             await store.execute(RevokeToken(token_id="t"))
-            door.forget({"t"})  # as the log tells it to
+            authenticator.forget({"t"})  # as it does on the event in the log
             return view
 
         store.ask = ask_slowly  # type: ignore[method-assign]
-        assert not await is_let_in(door, token)
+        assert not await is_admitted(authenticator, token)
 
-    at_the_door(test)
+    with_auth(test)
 
 
 @pytest.mark.parametrize("change", [RevokeToken(token_id="t"), RotateToken(token_id="t", digest=b"d" * 32)])
-def test_nothing_is_done_by_a_token_that_is_over_although_it_was_let_in(change: AnyCommand) -> None:
+def test_an_admitted_token_that_has_ended_changes_nothing(change: AnyCommand) -> None:
     async def run(store: ServedStore, backend: StallingBackend) -> None:
-        door = Auth(store, {}, Logins())
-        principal = await door.principal(request_with(await create(store, "t")))
+        authenticator = Auth(store, {}, Logins())
+        principal = await authenticator.principal(request_with(await create(store, "t")))
         command = ClaimJob(job_id="job", owner="t", permit=principal.permit)
         backend.stall_after(0)
         before = store.submit([Probe()])
@@ -225,40 +225,40 @@ def test_nothing_is_done_by_a_token_that_is_over_although_it_was_let_in(change: 
         changing, claiming = store.submit([change]), store.submit([command])  # both wait for the writer
         backend.unstall()
         await asyncio.gather(before, changing)
-        (answer,) = await claiming
-        assert isinstance(answer, TokenOver)
-        assert len(backend.rows.log) == 2, "it was made, and changed"
+        (reply,) = await claiming
+        assert isinstance(reply, TokenOver)
+        assert len(backend.rows.log) == 2, "the token was created and changed"
 
     on_store(run)
 
 
-def test_others_who_change_their_tokens_all_the_time_keep_nobody_out() -> None:
-    async def test(door: Auth, store: ServedStore) -> None:
-        token, ask, looks = await create(store, "t"), store.ask, []
+def test_constant_changes_of_other_tokens_keep_no_token_out() -> None:
+    async def test(authenticator: Auth, store: ServedStore) -> None:
+        token, ask, lookups = await create(store, "t"), store.ask, []
 
         async def ask_slowly(question: Any) -> Any:
-            looks.append(question)
+            lookups.append(question)
             view = await ask(question)
-            door.forget({"another"})
+            authenticator.forget({"another"})
             return view
 
         store.ask = ask_slowly  # type: ignore[method-assign]
-        assert await is_let_in(door, token)
-        assert len(looks) == 2
+        assert await is_admitted(authenticator, token)
+        assert len(lookups) == 2
         store.ask = ask  # type: ignore[method-assign]
-        assert await is_let_in(door, token)
-        door.forget({"another"})
+        assert await is_admitted(authenticator, token)
+        authenticator.forget({"another"})
         store.ask = ask_slowly  # type: ignore[method-assign]
-        assert await is_let_in(door, token)
-        assert len(looks) == 2, "it is still known"
+        assert await is_admitted(authenticator, token)
+        assert len(lookups) == 2, "it is still cached"
 
-    at_the_door(test)
+    with_auth(test)
 
 
-def test_known_tokens_are_not_looked_up_again_and_not_without_number(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tokens_are_cached_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auth, "CACHED_TOKENS", 3)
 
-    async def test(door: Auth, store: ServedStore) -> None:
+    async def test(authenticator: Auth, store: ServedStore) -> None:
         tokens = [await create(store, f"t{number}") for number in range(8)]
         looked_up = []
         ask = store.ask
@@ -269,41 +269,41 @@ def test_known_tokens_are_not_looked_up_again_and_not_without_number(monkeypatch
 
         store.ask = ask_and_note  # type: ignore[method-assign]
         for token in tokens[:3] * 3:
-            assert await is_let_in(door, token)
+            assert await is_admitted(authenticator, token)
         assert len(looked_up) == 3
         for token in tokens:
-            assert await is_let_in(door, token)
-            assert len(door._cache) <= 3
+            assert await is_admitted(authenticator, token)
+            assert len(authenticator._cache) <= 3
 
-    at_the_door(test)
+    with_auth(test)
 
 
-def test_nobody_is_kept_out_by_others_who_guess(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They may be behind the same address."""
+def test_valid_tokens_are_admitted_while_others_guess(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the same address."""
     monkeypatch.setattr(auth, "FAILURES_PER_SECOND", 0.001)
 
-    async def test(door: Auth, store: ServedStore) -> None:
+    async def test(authenticator: Auth, store: ServedStore) -> None:
         good, unused = await create(store, "good"), await create(store, "unused")
-        assert await is_let_in(door, good)
-        codes = [await refusal_for(door, new_token()) for _ in range(3)]
+        assert await is_admitted(authenticator, good)
+        codes = [await refusal_for(authenticator, new_token()) for _ in range(3)]
         assert codes == ["authentication_failed", "rate_limited", "rate_limited"]
-        door.forget_all()
-        assert await is_let_in(door, good)
-        assert await is_let_in(door, unused), "also one that has never been seen here"
+        authenticator.forget_all()
+        assert await is_admitted(authenticator, good)
+        assert await is_admitted(authenticator, unused), "even a token not seen before"
 
-    at_the_door(test)
+    with_auth(test)
 
 
-async def refusal_for(door: Auth, token: str) -> str:
+async def refusal_for(authenticator: Auth, token: str) -> str:
     with pytest.raises(Refusal) as refused:
-        await door.principal(request_with(token))
+        await authenticator.principal(request_with(token))
     return refused.value.failure.code
 
 
-def test_however_many_guess_the_store_is_asked_one_question_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_guesses_cause_one_lookup_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(token_lookups, "AT_ONCE", 50)
 
-    async def test(door: Auth, store: ServedStore) -> None:
+    async def test(authenticator: Auth, store: ServedStore) -> None:
         good = await create(store, "good")
         asked, in_progress, ask = [], [0], store.ask
 
@@ -318,32 +318,36 @@ def test_however_many_guess_the_store_is_asked_one_question_at_a_time(monkeypatc
 
         store.ask = ask_and_note  # type: ignore[method-assign]
         tokens = [*(new_token() for _ in range(119)), good]
-        assert [await entering for entering in [asyncio.create_task(is_let_in(door, t)) for t in tokens]] == [
+        assert [
+            await entering for entering in [asyncio.create_task(is_admitted(authenticator, t)) for t in tokens]
+        ] == [
             *[False] * 119,
             True,
         ]
         assert asked == [50, 50, 20]
 
-    at_the_door(test)
+    with_auth(test)
 
 
-def test_a_store_that_cannot_be_asked_is_told_to_all_and_asked_again() -> None:
-    async def test(door: Auth, store: ServedStore) -> None:
+def test_every_caller_learns_that_the_store_is_unreachable_and_the_next_lookup_tries_again() -> None:
+    async def test(authenticator: Auth, store: ServedStore) -> None:
         good, ask = await create(store, "good"), store.ask
 
         async def fail(_question: Any) -> Any:
             raise Unreachable("no disk", reason="io")
 
         store.ask = fail  # type: ignore[method-assign,assignment]
-        faults = await asyncio.gather(*(door.principal(request_with(good)) for _ in range(3)), return_exceptions=True)
+        faults = await asyncio.gather(
+            *(authenticator.principal(request_with(good)) for _ in range(3)), return_exceptions=True
+        )
         assert [getattr(fault, "reason", None) for fault in faults] == ["io"] * 3
         store.ask = ask  # type: ignore[method-assign]
-        assert await is_let_in(door, good)
+        assert await is_admitted(authenticator, good)
 
-    at_the_door(test)
+    with_auth(test)
 
 
-# RateLimiter
+# Rate limits
 
 
 @pytest.fixture
@@ -353,19 +357,19 @@ def seconds(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     return clock
 
 
-def test_a_bucket_holds_two_seconds_worth_and_fills_steadily(seconds: SimpleNamespace) -> None:
+def test_a_bucket_holds_two_seconds_of_requests_and_fills_steadily(seconds: SimpleNamespace) -> None:
     rates = RateLimiter(10)
     assert [rates.take("ann") for _ in range(20)] == [0] * 20
     assert rates.take("ann") == 100
     seconds.now += 0.1
     assert (rates.take("ann"), rates.take("ann")) == (0, 100)
-    assert rates.take("bob") == 0, "everybody has their own"
+    assert rates.take("bob") == 0, "each principal has its own bucket"
     seconds.now += 3_600
     assert sum(rates.take("ann") == 0 for _ in range(100)) == 20, "it does not overflow"
 
 
 @pytest.mark.parametrize("count", [15, 20, 1_000])
-def test_many_at_once_take_what_there_is_room_for_and_never_wait_in_vain(seconds: SimpleNamespace, count: int) -> None:
+def test_a_batch_that_waits_as_long_as_asked_is_admitted(seconds: SimpleNamespace, count: int) -> None:
     rates = RateLimiter(10)
 
     def batch() -> int:
@@ -376,13 +380,11 @@ def test_many_at_once_take_what_there_is_room_for_and_never_wait_in_vain(seconds
     while pause_ms := batch():
         pauses_ms.append(pause_ms)
         seconds.now += pause_ms / 1_000
-    assert len(pauses_ms) <= 2, "one for the request, and one for the rest"
+    assert len(pauses_ms) <= 2, "one for the request, one for the rest"
     assert sum(pauses_ms) >= 1_000
 
 
-def test_buckets_of_those_who_have_been_away_are_dropped(
-    seconds: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_idle_buckets_are_dropped(seconds: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rate_limiter, "MAX_BUCKETS", 5)
     rates = RateLimiter(1)
     for number in range(5):
@@ -394,13 +396,13 @@ def test_buckets_of_those_who_have_been_away_are_dropped(
     for number in range(8):
         rates.take(f"address-{number}")
         rates.take(f"address-{number}")
-    assert rates.take("address-0") > 0, "who is in the middle of it is not forgotten"
+    assert rates.take("address-0") > 0, "buckets in use are kept"
 
 
 # The feed
 
 
-def test_readers_are_woken_now_and_then_also_without_news() -> None:
+def test_readers_wake_regularly_even_without_events() -> None:
     async def test(store: ServedStore, _backend: StallingBackend) -> None:
         feed = Feed(store, lambda _entry: None, tick_seconds=0.01)
         feed.start()
@@ -410,7 +412,7 @@ def test_readers_are_woken_now_and_then_also_without_news() -> None:
     on_store(test)
 
 
-def test_who_is_far_behind_is_served_a_page_at_a_time_and_further_back_from_the_store(
+def test_a_reader_far_behind_gets_pages_from_the_feed_and_older_events_from_the_store(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     kept = SCAN_LIMIT + 10
@@ -425,7 +427,7 @@ def test_who_is_far_behind_is_served_a_page_at_a_time_and_further_back_from_the_
         await until(lambda: feed.last_seq == number)
         assert seen == list(range(1, number + 1))
         assert feed.after(number) == []
-        assert feed.after(4) is None, "too long ago"
+        assert feed.after(4) is None, "no longer kept in memory"
         page = feed.after(5)
         assert page is not None
         assert [line.entry.seq for line in page] == list(range(6, 6 + SCAN_LIMIT))
@@ -437,7 +439,7 @@ def test_who_is_far_behind_is_served_a_page_at_a_time_and_further_back_from_the_
     on_store(test)
 
 
-def test_who_catches_up_takes_turns_with_everybody_else() -> None:
+def test_readers_that_catch_up_take_turns() -> None:
     async def test(store: ServedStore, _backend: StallingBackend) -> None:
         feed = Feed(store, lambda _entries: None, tick_seconds=3_600)
         feed.start()
@@ -462,16 +464,16 @@ def test_who_catches_up_takes_turns_with_everybody_else() -> None:
 
 
 @pytest.mark.parametrize("is_kept", [True, False])
-def test_a_part_of_a_stream_is_bounded_and_not_written_by_the_loop(
+def test_a_part_of_a_stream_is_bounded_and_not_encoded_on_the_loop(
     is_kept: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    written_by: set[int] = set()
+    encoding_threads: set[int] = set()
 
-    def noted(event: Event) -> bytes:
-        written_by.add(threading.get_ident())
+    def encode_and_note(event: Event) -> bytes:
+        encoding_threads.add(threading.get_ident())
         return encode_frame(event)
 
-    monkeypatch.setattr("octostore.server.feed.encode_frame", noted)
+    monkeypatch.setattr("octostore.server.feed.encode_frame", encode_and_note)
 
     async def test(store: ServedStore, _backend: StallingBackend) -> None:
         if not is_kept:
@@ -489,14 +491,14 @@ def test_a_part_of_a_stream_is_bounded_and_not_written_by_the_loop(
             seqs += [int(line[4:]) for line in part.content.splitlines() if line.startswith(b"id: ")]
             question = msgspec.structs.replace(question, after=part.after)
         assert seqs == list(range(1, SCAN_LIMIT + 1))
-        assert written_by
-        assert threading.get_ident() not in written_by, "everybody else would wait"
+        assert encoding_threads
+        assert threading.get_ident() not in encoding_threads, "it would block the loop"
         feed.stop()
 
     on_store(test)
 
 
-def test_after_a_gap_nothing_from_before_it_is_served_as_if_there_were_none() -> None:
+def test_the_feed_never_serves_events_across_a_gap() -> None:
     async def test(store: ServedStore, _backend: StallingBackend) -> None:
         feed = Feed(store, lambda _entry: None, tick_seconds=3_600)
         feed.start()
@@ -515,7 +517,7 @@ def test_after_a_gap_nothing_from_before_it_is_served_as_if_there_were_none() ->
 # The services
 
 
-async def started(backend: StallingBackend, clock: ManualClock, folder: Path, **settings: Any) -> Services:
+async def start_services(backend: StallingBackend, clock: ManualClock, folder: Path, **settings: Any) -> Services:
     tokens = folder / "tokens"
     write_token_file(tokens, f"admin read,claim,admin {new_token()}")
     services = Services(
@@ -525,7 +527,9 @@ async def started(backend: StallingBackend, clock: ManualClock, folder: Path, **
     return services
 
 
-def test_a_store_that_is_away_and_back_is_told_once_each(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unreachable_store_and_its_return_are_logged_once_each(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO)
 
     def events() -> list[tuple[str, Any]]:
@@ -533,11 +537,11 @@ def test_a_store_that_is_away_and_back_is_told_once_each(tmp_path: Path, caplog:
 
     async def run() -> None:
         backend = StallingBackend()
-        services = await started(backend, ManualClock(), tmp_path, sweep_seconds=0.001)
+        services = await start_services(backend, ManualClock(), tmp_path, sweep_seconds=0.001)
         for reason in ("io", "busy"):
             backend.fault = Unreachable("no disk", reason=reason)
             await until(lambda: len(events()) % 2 == 1)
-            await asyncio.sleep(0.02)  # it is tried again and again
+            await asyncio.sleep(0.02)  # several sweeps fail
             backend.fault = None
             await until(lambda: len(events()) % 2 == 0)
         await services.close()
@@ -547,10 +551,10 @@ def test_a_store_that_is_away_and_back_is_told_once_each(tmp_path: Path, caplog:
     assert [fields["reason"] for event, fields in events() if event == "store_lost"] == ["io", "busy"]
 
 
-def test_expiries_are_written_down_to_the_last_and_faults_do_not_end_that(tmp_path: Path) -> None:
+def test_sweeps_record_every_expiry_and_survive_faults(tmp_path: Path) -> None:
     async def run() -> None:
         backend, clock = StallingBackend(), ManualClock()
-        services = await started(backend, clock, tmp_path, sweep_seconds=0.01)
+        services = await start_services(backend, clock, tmp_path, sweep_seconds=0.01)
         number = RECOVER_LIMIT + 500
         await services.store.submit([ClaimJob(job_id=f"job-{n}", owner="dead", ttl=10) for n in range(number)])
         backend.fault = Unreachable("no disk", reason="io")
@@ -565,9 +569,9 @@ def test_expiries_are_written_down_to_the_last_and_faults_do_not_end_that(tmp_pa
     asyncio.run(run())
 
 
-def test_what_costs_a_scan_is_asked_once_for_all_who_want_to_know(tmp_path: Path) -> None:
+def test_figures_are_cached_for_all_callers(tmp_path: Path) -> None:
     async def run() -> None:
-        services = await started(StallingBackend(), ManualClock(), tmp_path, sweep_seconds=3_600)
+        services = await start_services(StallingBackend(), ManualClock(), tmp_path, sweep_seconds=3_600)
         await services.store.execute(ClaimJob(job_id="a", owner="ann"))
         services.figures.seconds = 3_600
         figures = await asyncio.gather(*(services.figures() for _ in range(5)))
@@ -580,20 +584,20 @@ def test_what_costs_a_scan_is_asked_once_for_all_who_want_to_know(tmp_path: Path
     asyncio.run(run())
 
 
-def test_what_was_claimed_just_before_its_token_was_revoked_is_taken_back(
+def test_a_claim_whose_token_is_revoked_before_the_response_is_undone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody could heartbeat for it: the answer would be the last that this token gets."""
+    """Its owner could not send heartbeats with a revoked token."""
 
     async def run() -> None:
-        services = await started(StallingBackend(), ManualClock(), tmp_path, sweep_seconds=3_600)
+        services = await start_services(StallingBackend(), ManualClock(), tmp_path, sweep_seconds=3_600)
         request = request_with(await create(services.store, "leaver"))
         cast("Mock", request._connection).is_closing.return_value = False
         principal = await services.auth.principal(request)
         claim = services.waiting.claim
 
-        async def claim_and_revoke(*asked: Any) -> Any:
-            reply = await claim(*asked)
+        async def claim_and_revoke(*args: Any) -> Any:
+            reply = await claim(*args)
             await services.store.execute(RevokeToken(token_id="leaver"))
             await until(lambda: "leaver" not in services.auth._digests)
             return reply

@@ -1,4 +1,4 @@
-"""How much, how many, how fast, how slow, and from where: every bound of the server, at its edge."""
+"""Every limit of the server at its edge: counts, rates, sizes, timeouts, hosts and origins."""
 
 import time
 from collections.abc import Iterator
@@ -16,12 +16,12 @@ KIB = 1_024
 QUICK_SECONDS = 0.4
 
 
-def check_refused(answer: Response, status: int, code: str) -> None:
-    assert (answer.status, answer.json["code"]) == (status, code), answer
-    assert answer.json["request_id"] == answer.headers["x-request-id"]
-    assert answer.json["details"]
+def check_refused(response: Response, status: int, code: str) -> None:
+    assert (response.status, response.json["code"]) == (status, code), response
+    assert response.json["request_id"] == response.headers["x-request-id"]
+    assert response.json["details"]
     for name, value in SECURITY_HEADERS:
-        assert answer.headers[name.decode()] == value.decode()
+        assert response.headers[name.decode()] == value.decode()
 
 
 # Claims and locks
@@ -49,15 +49,15 @@ def test_so_many_locks_and_no_more(strict: ServerProcess) -> None:
     session = strict.post("/sessions", token=ann).json["session_id"]
     check_refused(acquire("lock-3", session_id=session, ephemeral=True), 403, "lock_limit_exceeded")
     assert strict.get("/locks/lock-3").json["status"] == "free"
-    assert acquire("lock-0").json["lease_id"] == leases[0], "one that it has may be acquired again"
+    assert acquire("lock-0").json["lease_id"] == leases[0], "a lock it holds may be acquired again"
     assert acquire("lock-0", bob).json["status"] == "held"
-    assert acquire("lock-3", bob).json["status"] == "acquired", "everybody has their own"
+    assert acquire("lock-3", bob).json["status"] == "acquired", "the limit is per principal"
     strict.post("/locks/lock-0/release", {"lease_id": leases[0]}, token=ann)
     assert acquire("lock-4").json["status"] == "acquired"
     assert strict.post("/jobs/no-lock/claim", token=ann).json["status"] == "claimed", "other claims do not count"
 
 
-def test_so_many_claims_and_no_more(strict: ServerProcess) -> None:
+def test_the_number_of_claims_is_limited(strict: ServerProcess) -> None:
     token = strict.new_token("claimer")
     for number in range(2):
         assert strict.post(f"/jobs/claim-{number}/claim", token=token).json["status"] == "claimed"
@@ -70,10 +70,10 @@ def test_so_many_claims_and_no_more(strict: ServerProcess) -> None:
     assert strict.post("/locks/no-claim/acquire", token=token).json["status"] == "acquired"
 
 
-def test_so_many_sessions_and_no_more(strict: ServerProcess) -> None:
+def test_the_number_of_sessions_is_limited(strict: ServerProcess) -> None:
     token = strict.new_token("sitter")
     opened = [strict.post("/sessions", token=token) for _ in range(3)]
-    assert [answer.status for answer in opened[:2]] == [201, 201]
+    assert [response.status for response in opened[:2]] == [201, 201]
     check_refused(opened[2], 409, "limit_exceeded")
     assert opened[2].json["limit"] == 2
     strict.post("/jobs", {"kind": "k", "queue": "of-sessions"})
@@ -83,7 +83,7 @@ def test_so_many_sessions_and_no_more(strict: ServerProcess) -> None:
     assert strict.post("/sessions", token=token).status == 201
 
 
-def test_so_many_jobs_in_queues_and_no_more(strict: ServerProcess) -> None:
+def test_the_number_of_queued_jobs_is_limited(strict: ServerProcess) -> None:
     token, worker = strict.new_token("planner"), strict.new_token("worker")
     jobs = [{"kind": "k", "queue": "planned", "job_id": f"planned-{number}"} for number in range(4)]
     statuses = [strict.post("/jobs", job, token=token).status for job in jobs]
@@ -92,7 +92,7 @@ def test_so_many_jobs_in_queues_and_no_more(strict: ServerProcess) -> None:
     check_refused(refused, 409, "limit_exceeded")
     assert "queued jobs" in refused.json["error"]
     batch = strict.post("/batch", {"commands": [{"command": "enqueue", **job} for job in jobs]}, token=token).json
-    assert [answer["status"] for answer in batch["answers"]] == [200, 200, 409, 409]
+    assert [reply["status"] for reply in batch["answers"]] == [200, 200, 409, 409]
     assert strict.post("/queues/planned/claim", token=worker).json["status"] == "claimed"
     assert strict.post("/jobs", jobs[3], token=token).status == 201
 
@@ -100,40 +100,40 @@ def test_so_many_jobs_in_queues_and_no_more(strict: ServerProcess) -> None:
 def test_a_hundred_locks_by_default_and_any_number_of_claims(server: ServerProcess) -> None:
     token = server.new_token("collector")
     with server.connect() as connection:
-        for kind, answers in (("locks/{}/acquire", []), ("jobs/j-{}/claim", [])):  # type: tuple[str, list[Response]]
+        for kind, responses in (("locks/{}/acquire", []), ("jobs/j-{}/claim", [])):  # type: tuple[str, list[Response]]
             for number in range(101):
                 connection.request("POST", "/" + kind.format(number), token=token)
-                answers.append(connection.response())
-            assert {answer.status for answer in answers[:100]} == {200}
+                responses.append(connection.response())
+            assert {response.status for response in responses[:100]} == {200}
             if "locks" in kind:
-                check_refused(answers[100], 403, "lock_limit_exceeded")
+                check_refused(responses[100], 403, "lock_limit_exceeded")
             else:
-                assert answers[100].json["status"] == "claimed"
+                assert responses[100].json["status"] == "claimed"
 
 
-# How often
+# Rates
 
 
 def test_so_many_requests_a_second_and_no_more(tmp_path: Path) -> None:
     with ServerProcess(tmp_path, "--requests-per-second", "5") as server:
         ann, bob = server.new_token("ann"), server.new_token("bob")
         with server.connect() as connection:
-            answers = connection.get_all("/jobs", [ann] * 40)
-        assert [answer.status for answer in answers[:10]] == [200] * 10, "as many as one may at once"
-        refused = [answer for answer in answers if answer.status != 200]
+            responses = connection.get_all("/jobs", [ann] * 40)
+        assert [response.status for response in responses[:10]] == [200] * 10, "the burst limit"
+        refused = [response for response in responses if response.status != 200]
         check_refused(refused[0], 429, "rate_limited")
         assert 0 < refused[0].json["retry_after_ms"] <= 200
         assert refused[0].headers["retry-after"] == "1"
-        assert server.get("/jobs", token=bob).status == 200, "everybody has their own"
+        assert server.get("/jobs", token=bob).status == 200, "the limit is per principal"
         assert server.get("/livez", token=ann).status == 200
         time.sleep(refused[-1].json["retry_after_ms"] / 1_000)
         assert server.get("/jobs", token=ann).status == 200
 
 
-def test_who_guesses_behind_a_proxy_is_told_apart_from_others_there(strict: ServerProcess) -> None:
-    """And what it makes up itself, before the address that the proxy has added, does not count."""
-    answers = [strict.guess(30, X_Forwarded_For=f"203.0.113.{n}, 198.51.100.7, 10.1.2.3") for n in range(3)]
-    assert {answer.status for some in answers for answer in some} == {401, 429}
+def test_guessing_behind_a_proxy_is_limited_per_client_address(strict: ServerProcess) -> None:
+    """Addresses that the client made up, left of the one that the proxy added, do not count."""
+    responses = [strict.guess(30, X_Forwarded_For=f"203.0.113.{n}, 198.51.100.7, 10.1.2.3") for n in range(3)]
+    assert {response.status for some in responses for response in some} == {401, 429}
     (other,) = strict.guess(1, X_Forwarded_For="198.51.100.8, 10.1.2.3")
     assert other.status == 401
     assert strict.get("/jobs", headers={"X-Forwarded-For": "198.51.100.7"}).status == 200
@@ -142,24 +142,24 @@ def test_who_guesses_behind_a_proxy_is_told_apart_from_others_there(strict: Serv
 def test_tokens_cannot_be_guessed_quickly(own_server: ServerProcess) -> None:
     known = own_server.new_token("known")
     assert own_server.get("/jobs", token=known).status == 200
-    statuses = [answer.status for answer in own_server.guess()]
+    statuses = [response.status for response in own_server.guess()]
     assert statuses.count(401) >= 40
     assert set(statuses) == {401, 429}
-    assert own_server.get("/jobs", token=known).status == 200, "whoever was let in stays in"
-    assert own_server.get("/jobs", token="nonsense").status == 401, "what cannot be a token costs nothing"
+    assert own_server.get("/jobs", token=known).status == 200, "valid tokens are still admitted"
+    assert own_server.get("/jobs", token="nonsense").status == 401, "a malformed token does not count"
 
 
-# How large
+# Sizes
 
 
 @pytest.mark.parametrize("size", [320 * KIB + 1, 1_024 * KIB, 20_000 * KIB])
-def test_a_body_that_is_too_large(server: ServerProcess, size: int) -> None:
-    answer = server.post("/jobs/large/claim", raw=b" " * size)
-    check_refused(answer, 413, "body_too_large")
-    assert answer.json["limit"] == 320 * KIB
+def test_a_body_over_the_limit_is_refused(server: ServerProcess, size: int) -> None:
+    response = server.post("/jobs/large/claim", raw=b" " * size)
+    check_refused(response, 413, "body_too_large")
+    assert response.json["limit"] == 320 * KIB
 
 
-def test_a_body_whose_length_is_not_told(server: ServerProcess) -> None:
+def test_a_chunked_body_over_the_limit_is_refused(server: ServerProcess) -> None:
     with server.connect() as connection:
         connection.send(
             b"POST /jobs/large/claim HTTP/1.1\r\nHost: localhost\r\n"
@@ -172,18 +172,18 @@ def test_a_body_whose_length_is_not_told(server: ServerProcess) -> None:
         check_refused(connection.response(), 413, "body_too_large")
 
 
-def test_a_body_that_is_just_small_enough(server: ServerProcess) -> None:
+def test_a_body_of_exactly_the_limit_is_accepted(server: ServerProcess) -> None:
     document = b'{"kind": "k", "payload": "%s"}' % (b"x" * (256 * KIB - 2))
-    answer = server.post("/jobs", raw=document + b" " * (320 * KIB - len(document)))
-    assert answer.status == 201
+    response = server.post("/jobs", raw=document + b" " * (320 * KIB - len(document)))
+    assert response.status == 201
 
 
-def test_who_is_not_let_in_is_told_before_all_is_sent(server: ServerProcess) -> None:
+def test_a_client_is_refused_before_it_has_sent_its_whole_body(server: ServerProcess) -> None:
     for token, status in (("", 401), ("nonsense", 401), (server.new_token("reader", "read"), 403)):
         assert server.post("/jobs/large/claim", raw=b" " * 300 * KIB, token=token).status == status
 
 
-def test_the_connection_is_still_good_after_a_body_that_was_too_large(server: ServerProcess) -> None:
+def test_a_connection_stays_usable_after_a_body_over_the_limit(server: ServerProcess) -> None:
     with server.connect() as connection:
         body = b" " * 400 * KIB
         connection.send(
@@ -196,10 +196,10 @@ def test_the_connection_is_still_good_after_a_body_that_was_too_large(server: Se
         assert connection.response().json["status"] == "free"
 
 
-def test_as_many_headers_as_one_may_send(server: ServerProcess) -> None:
+def test_the_number_of_headers_is_limited(server: ServerProcess) -> None:
     headers = "".join(f"X-{number}: 1\r\n" for number in range(61))
     with server.connect() as connection:
-        connection.request("GET", "/jobs", token=server.token, headers=headers)  # and three more
+        connection.request("GET", "/jobs", token=server.token, headers=headers)  # which adds three
         assert connection.response().status == 200
         connection.request("GET", "/jobs", token=server.token, headers=headers + "X-61: 1\r\n")
         check_refused(connection.response(), 431, "headers_too_large")
@@ -216,7 +216,7 @@ def test_as_many_headers_as_one_may_send(server: ServerProcess) -> None:
     ],
     ids=["a long value", "a long name", "a long path", "many"],
 )
-def test_a_head_that_is_too_large(server: ServerProcess, head: bytes) -> None:
+def test_a_head_over_the_limit_is_refused(server: ServerProcess, head: bytes) -> None:
     with server.connect() as connection:
         connection.send(head + b"\r\n\r\n")
         check_refused(connection.response(), 431, "headers_too_large")
@@ -224,7 +224,7 @@ def test_a_head_that_is_too_large(server: ServerProcess, head: bytes) -> None:
 
 
 @pytest.mark.parametrize("start", [b"GET /jobs HTTP/1.1\r\nX: ", b"GET /jobs/"], ids=["header", "path"])
-def test_a_head_that_does_not_end_is_not_waited_for(server: ServerProcess, start: bytes) -> None:
+def test_an_endless_head_is_refused(server: ServerProcess, start: bytes) -> None:
     with server.connect() as connection:
         connection.send(start)
         assert _sent_until_cut(connection, b"x" * 4 * KIB) < 5_000 * KIB
@@ -232,16 +232,16 @@ def test_a_head_that_does_not_end_is_not_waited_for(server: ServerProcess, start
 
 
 @pytest.mark.parametrize(
-    "trailer", [b"X: " + b"x" * 4 * KIB + b"\r\n", b"x" * 4 * KIB], ids=["many trailers", "one that does not end"]
+    "trailer", [b"X: " + b"x" * 4 * KIB + b"\r\n", b"x" * 4 * KIB], ids=["many trailers", "an endless one"]
 )
-def test_what_comes_after_a_body_is_bounded_too(server: ServerProcess, trailer: bytes) -> None:
+def test_trailers_are_limited_too(server: ServerProcess, trailer: bytes) -> None:
     with server.connect() as connection:
         connection.send(b"POST /jobs HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n")
         assert _sent_until_cut(connection, trailer) < 5_000 * KIB
 
 
 def _sent_until_cut(connection: Connection, part: bytes, limit: int = 20_000 * KIB) -> int:
-    """How many bytes the server took."""
+    """The number of bytes the server accepted."""
     sent = 0
     connection.socket.settimeout(0.2)
     try:
@@ -264,12 +264,12 @@ def _is_readable_and_closed(connection: Connection) -> bool:
         connection.socket.settimeout(0.2)
 
 
-# How slow
+# Timeouts
 
 
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """It has little patience, and little room."""
+    """A server with short timeouts and few connections."""
     seconds = str(QUICK_SECONDS)
     arguments = ("--request-seconds", seconds, "--idle-seconds", seconds, "--max-connections", "4")
     with ServerProcess(tmp_path_factory.mktemp("quick"), *arguments) as process:
@@ -285,20 +285,20 @@ def half_a_claim(server: ServerProcess) -> bytes:
 
 
 @pytest.mark.parametrize("part", ["head", "body"])
-def test_a_request_that_does_not_arrive_is_not_waited_for(quick: ServerProcess, part: str) -> None:
+def test_an_incomplete_request_times_out(quick: ServerProcess, part: str) -> None:
     sent = b"GET /jobs HTTP/1.1\r\nHost: local" if part == "head" else half_a_claim(quick)
     with quick.connect() as connection:
         started = time.monotonic()
         connection.send(sent)
-        answer = connection.response()
-        check_refused(answer, 408, "request_timeout")
-        assert f"within {QUICK_SECONDS} seconds" in answer.json["error"]
+        response = connection.response()
+        check_refused(response, 408, "request_timeout")
+        assert f"within {QUICK_SECONDS} seconds" in response.json["error"]
         assert time.monotonic() - started > QUICK_SECONDS * 0.9
         assert connection.is_ended()
     assert quick.get("/jobs/slow").json["status"] == "free"
 
 
-def test_sending_a_little_now_and_then_does_not_help(quick: ServerProcess) -> None:
+def test_trickling_bytes_does_not_extend_the_timeout(quick: ServerProcess) -> None:
     with quick.connect() as connection:
         connection.send(b"GET /jobs HTTP/1.1\r\nX: ")
         while not _is_readable_and_closed(connection):
@@ -307,7 +307,7 @@ def test_sending_a_little_now_and_then_does_not_help(quick: ServerProcess) -> No
         check_refused(connection.response(), 408, "request_timeout")
 
 
-def test_who_was_refused_and_goes_on_sending_gets_one_answer_only(quick: ServerProcess) -> None:
+def test_a_client_that_goes_on_sending_after_a_refusal_gets_one_response_only(quick: ServerProcess) -> None:
     with quick.connect() as connection:
         connection.send(half_a_claim(quick).replace(quick.token.encode(), b"nonsense"))
         check_refused(connection.response(), 401, "authentication_failed")
@@ -335,7 +335,7 @@ def test_a_connection_is_kept_between_requests(quick: ServerProcess) -> None:
             assert connection.response().status == 200
 
 
-def test_waiting_is_not_slowness(quick: ServerProcess) -> None:
+def test_a_waiting_claim_does_not_time_out(quick: ServerProcess) -> None:
     claim = quick.post("/jobs/waited-for/claim").json
     with quick.connect() as connection:
         body = {"wait_seconds": QUICK_SECONDS * 2}
@@ -344,14 +344,14 @@ def test_waiting_is_not_slowness(quick: ServerProcess) -> None:
     quick.post("/jobs/waited-for/release", {"lease_id": claim["lease_id"]})
 
 
-def test_so_many_connections_and_no_more(quick: ServerProcess) -> None:
+def test_the_number_of_connections_is_limited(quick: ServerProcess) -> None:
     streams: list[Stream] = []
-    until(lambda: _has_room(quick, streams))
+    until(lambda: _are_all_open(quick, streams))
     try:
         with quick.connect() as connection:
-            answer = connection.response()
-            check_refused(answer, 503, "too_many_connections")
-            assert answer.headers["retry-after"] == "1"
+            response = connection.response()
+            check_refused(response, 503, "too_many_connections")
+            assert response.headers["retry-after"] == "1"
             assert connection.is_ended()
     finally:
         for stream in streams:
@@ -359,8 +359,8 @@ def test_so_many_connections_and_no_more(quick: ServerProcess) -> None:
     until(lambda: _status_or_none(quick) == 200)
 
 
-def _has_room(server: ServerProcess, streams: list[Stream]) -> bool:
-    """Whether four streams are open now: connections of earlier tests may still be going."""
+def _are_all_open(server: ServerProcess, streams: list[Stream]) -> bool:
+    """Whether four streams are open now; connections of earlier tests may still be closing."""
     stream = server.stream("/events")
     if stream.status == 200:
         streams.append(stream)
@@ -376,7 +376,7 @@ def _status_or_none(server: ServerProcess) -> int | None:
         return None
 
 
-# From where
+# Hosts and origins
 
 
 @pytest.fixture(scope="module")
@@ -403,7 +403,7 @@ def open_to_some(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerPro
         "\xe9",
     ],
 )
-def test_a_name_that_is_made_to_lead_here_is_not_answered_for(server: ServerProcess, host: str) -> None:
+def test_foreign_host_names_are_refused(server: ServerProcess, host: str) -> None:
     for path in ("/livez", "/jobs", "/nowhere"):
         check_refused(server.get(path, headers={"Host": host}), 421, "host_not_allowed")
 
@@ -411,14 +411,14 @@ def test_a_name_that_is_made_to_lead_here_is_not_answered_for(server: ServerProc
 @pytest.mark.parametrize(
     "host", ["localhost", "LocalHost:3000", "127.0.0.1", "127.0.0.1:80", "[::1]:3000", "127.8.8.8"]
 )
-def test_our_own_names_are(server: ServerProcess, host: str) -> None:
+def test_local_host_names_are_accepted(server: ServerProcess, host: str) -> None:
     assert server.get("/jobs", headers={"Host": host}).status == 200
 
 
 @pytest.mark.parametrize(
     ("host", "status"), [("locks.example", 200), ("LOCKS.example:443", 200), ("localhost", 200), ("evil.example", 421)]
 )
-def test_and_those_that_the_operator_allows(open_to_some: ServerProcess, host: str, status: int) -> None:
+def test_host_names_that_the_operator_allows_are_accepted(open_to_some: ServerProcess, host: str, status: int) -> None:
     assert open_to_some.get("/jobs", headers={"Host": host}).status == status
 
 
@@ -430,17 +430,17 @@ def test_pages_of_other_sites_may_not_call(server: ServerProcess, origin: str) -
     seq = server.seq
     for headers in ({"Origin": origin}, {"Origin": origin, "Access-Control-Request-Method": "POST"}):
         method = "OPTIONS" if len(headers) > 1 else "POST"
-        answer = server.request(method, "/jobs/x/claim", headers=headers)
-        check_refused(answer, 403, "origin_not_allowed")
-        assert "access-control-allow-origin" not in answer.headers
+        response = server.request(method, "/jobs/x/claim", headers=headers)
+        check_refused(response, 403, "origin_not_allowed")
+        assert "access-control-allow-origin" not in response.headers
     assert server.seq == seq
 
 
-def test_pages_of_this_server_may(server: ServerProcess) -> None:
+def test_pages_of_this_server_may_call(server: ServerProcess) -> None:
     host = f"127.0.0.1:{server.port}"
-    answer = server.get("/jobs", headers={"Origin": f"http://{host}", "Host": host})
-    assert answer.status == 200
-    assert "access-control-allow-origin" not in answer.headers
+    response = server.get("/jobs", headers={"Origin": f"http://{host}", "Host": host})
+    assert response.status == 200
+    assert "access-control-allow-origin" not in response.headers
 
 
 def test_pages_that_the_operator_allows_may_call(open_to_some: ServerProcess) -> None:
@@ -451,26 +451,26 @@ def test_pages_that_the_operator_allows_may_call(open_to_some: ServerProcess) ->
     assert preflight.headers["access-control-allow-origin"] == "https://app.example"
     assert "POST" in preflight.headers["access-control-allow-methods"]
     assert "authorization" in preflight.headers["access-control-allow-headers"]
-    for answer in (
+    for response in (
         server.post("/jobs/x/claim", headers=origin),
         server.post("/jobs/x/claim", headers=origin, token=""),
         server.get("/nowhere", headers=origin),
     ):
-        assert answer.headers["access-control-allow-origin"] == "https://app.example"
-        assert answer.headers["vary"] == "origin"
+        assert response.headers["access-control-allow-origin"] == "https://app.example"
+        assert response.headers["vary"] == "origin"
     for other in ("https://app.example.evil", "http://app.example", "https://APP.example"):
         check_refused(server.get("/jobs", headers={"Origin": other}), 403, "origin_not_allowed")
 
 
-# Headers of answers
+# Headers of responses
 
 
-def test_every_answer_protects_whoever_shows_it(server: ServerProcess) -> None:
+def test_every_response_has_the_security_headers(server: ServerProcess) -> None:
     with server.connect() as connection:
         connection.send(b"nonsense\r\n\r\n")
-        answers = [connection.response()]
+        responses = [connection.response()]
     session = server.post("/sessions")
-    answers += [
+    responses += [
         session,
         server.get("/livez", token=""),
         server.get("/openapi.json", token=""),
@@ -482,23 +482,23 @@ def test_every_answer_protects_whoever_shows_it(server: ServerProcess) -> None:
         server.request("DELETE", f"/sessions/{session.json['session_id']}"),
         server.request("PATCH", "/jobs"),
     ]
-    assert [answer.status for answer in answers] == [400, 201, 200, 200, 200, 404, 401, 400, 200, 204, 405]
-    for answer in answers:
+    assert [response.status for response in responses] == [400, 201, 200, 200, 200, 404, 401, 400, 200, 204, 405]
+    for response in responses:
         for name, value in SECURITY_HEADERS:
-            assert answer.headers[name.decode()] == value.decode()
-        assert "server" not in answer.headers
+            assert response.headers[name.decode()] == value.decode()
+        assert "server" not in response.headers
 
 
-def test_errors_as_rfc_9457_has_them_for_those_who_ask(server: ServerProcess) -> None:
+def test_errors_follow_rfc_9457_on_request(server: ServerProcess) -> None:
     accept = {"Accept": "application/problem+json, application/json;q=0.5"}
-    answer = server.post("/locks/x/acquire", {"ttl_seconds": 0}, headers=accept)
-    assert (answer.status, answer.headers["content-type"]) == (400, "application/problem+json")
-    problem = answer.json
+    response = server.post("/locks/x/acquire", {"ttl_seconds": 0}, headers=accept)
+    assert (response.status, response.headers["content-type"]) == (400, "application/problem+json")
+    problem = response.json
     assert problem["status"] == 400
     assert problem["type"].endswith(":invalid_ttl")
     assert problem["title"]
     assert problem["detail"]
-    assert problem["request_id"] == answer.headers["x-request-id"]
+    assert problem["request_id"] == response.headers["x-request-id"]
     assert problem["code"] == "invalid_ttl"
     assert server.post("/locks/x/acquire", headers=accept).headers["content-type"] == "application/json"
     assert server.get("/jobs", headers=accept, token="").headers["content-type"] == "application/problem+json"

@@ -1,4 +1,4 @@
-"""What the server logs, for people and for machines: that it starts, stops and refuses; who asked what; no secrets."""
+"""The server's log, for people and for machines: starts, stops, refusals and requests, but no secrets."""
 
 import json
 import signal
@@ -33,7 +33,7 @@ def lines(server: ServerProcess, event: str | None = None) -> list[dict[str, Any
     return [document for document in documents if event in {None, document["event"]}]
 
 
-def test_every_line_is_a_document_with_time_level_and_event(logging: ServerProcess) -> None:
+def test_every_line_is_json_with_time_level_and_event(logging: ServerProcess) -> None:
     logging.get("/jobs", token=new_token())
     until(lambda: len(lines(logging, "request")) > 0)
     for line in lines(logging):
@@ -46,19 +46,19 @@ def test_every_line_is_a_document_with_time_level_and_event(logging: ServerProce
     assert str(logging.home) in start["store"]
 
 
-def test_who_asked_what_and_how_it_ended(logging: ServerProcess) -> None:
+def test_the_access_log_has_each_request_with_its_principal_and_status(logging: ServerProcess) -> None:
     token = logging.new_token("reporter")
-    answer = logging.post("/jobs/logged/claim", token=token, headers={"X-Forwarded-For": "198.51.100.7"})
+    response = logging.post("/jobs/logged/claim", token=token, headers={"X-Forwarded-For": "198.51.100.7"})
     refused = logging.get("/jobs/a%2Fb?prefix=private", token="")
 
-    def of(request_id: str) -> dict[str, Any]:
+    def request_line(request_id: str) -> dict[str, Any]:
         until(lambda: any(line["request_id"] == request_id for line in lines(logging, "request")))
         return next(line for line in lines(logging, "request") if line["request_id"] == request_id)
 
-    line = of(answer.headers["x-request-id"])
+    line = request_line(response.headers["x-request-id"])
     assert line.pop("ms") > 0
-    told = ("method", "path", "route", "status", "principal", "address")
-    assert [line.get(name) for name in told] == [
+    fields = ("method", "path", "route", "status", "principal", "address")
+    assert [line.get(name) for name in fields] == [
         "POST",
         "/jobs/logged/claim",
         "/jobs/{job_id}/claim",
@@ -66,12 +66,12 @@ def test_who_asked_what_and_how_it_ended(logging: ServerProcess) -> None:
         "reporter",
         "198.51.100.7",
     ]
-    line = of(refused.headers["x-request-id"])
-    assert [line.get(name) for name in told] == ["GET", "/jobs/a%2Fb", "/jobs/{job_id}", 401, None, "127.0.0.1"]
+    line = request_line(refused.headers["x-request-id"])
+    assert [line.get(name) for name in fields] == ["GET", "/jobs/a%2Fb", "/jobs/{job_id}", 401, None, "127.0.0.1"]
     assert "private" not in logging.log
 
 
-def test_a_token_that_is_refused_is_told_once_a_minute_by_whoever_it_is(logging: ServerProcess) -> None:
+def test_refused_tokens_are_logged_once_a_minute_per_token_or_address(logging: ServerProcess) -> None:
     made = logging.post("/tokens", {"name": "leaver"}).json
     logging.request("DELETE", f"/tokens/{made['token_id']}")
     for _ in range(5):
@@ -87,26 +87,26 @@ def test_a_token_that_is_refused_is_told_once_a_minute_by_whoever_it_is(logging:
         assert [line["reason"] for line in refused if line["address"] == address] == [reason]
 
 
-def test_a_slow_transaction_is_told(logging: ServerProcess) -> None:
+def test_a_slow_transaction_is_logged(logging: ServerProcess) -> None:
     logging.post("/jobs/slow/claim")
     (slow,) = lines(logging, "slow_batch")
     assert slow["seconds"] > 0
     assert slow["commands"] >= 1
 
 
-def test_no_secret_is_in_it(logging: ServerProcess) -> None:
+def test_the_log_contains_no_secret(logging: ServerProcess) -> None:
     token, wrong = logging.new_token("keeper"), new_token()
     lease = logging.post("/jobs/secret/claim", {"request_id": "request-of-keeper"}, token=token).json["lease_id"]
     logging.post("/jobs/secret/heartbeat", {"lease_id": lease}, token=token)
     logging.get(f"/jobs?token={token}", token=wrong)
     logging.get("/jobs", token="", headers={"Authorization": f"Basic {token}"})
-    logging.request("DELETE", f"/tokens/{token}")  # which takes an id
+    logging.request("DELETE", f"/tokens/{token}")  # a token instead of its id
     until(lambda: len([line for line in lines(logging, "request") if line["path"] == "/jobs"]) >= 2)
     for secret in (token, wrong, lease, "request-of-keeper", logging.token):
         assert secret not in logging.log
 
 
-def test_lines_for_people_from_start_to_stop(tmp_path: Path) -> None:
+def test_the_log_for_people_from_start_to_stop(tmp_path: Path) -> None:
     with ServerProcess(tmp_path) as server:
         server.get("/jobs", token="x")
         server.process.send_signal(signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""Logging in on the live page: the cookie, where it is good, what ends it, and who else cannot use it."""
+"""Logging in on the live page: the cookie, where it is valid, what ends it, and that other sites cannot use it."""
 
 import base64
 import re
@@ -37,15 +37,15 @@ def admin(server: ServerProcess) -> Browser:
     return browser
 
 
-# In and out
+# Logging in and out
 
 
 def test_a_token_logs_a_browser_in(server: ServerProcess, browser: Browser) -> None:
-    answer = browser.log_in(token=server.token)
-    assert (answer.status, answer.body) == (204, b"")
+    response = browser.log_in(token=server.token)
+    assert (response.status, response.body) == (204, b"")
     name = f"octostore-{server.get('/health').json['store_id'][:8]}"
-    found = re.fullmatch(rf"{name}=([\w-]+); Max-Age=(\d+); (.*)", answer.headers["set-cookie"])
-    assert found is not None, answer
+    found = re.fullmatch(rf"{name}=([\w-]+); Max-Age=(\d+); (.*)", response.headers["set-cookie"])
+    assert found is not None, response
     assert 7 * 86_400 - 5 <= int(found[2]) <= 7 * 86_400
     assert found[3] == "Path=/ui/; HttpOnly; SameSite=Strict"
     assert server.token not in found[1]
@@ -57,52 +57,52 @@ def test_over_https_the_cookie_is_for_https_only(server: ServerProcess) -> None:
     assert browser.log_in(token=server.token).headers["set-cookie"].endswith("; Secure")
 
 
-def test_logging_out_takes_the_cookie_away(server: ServerProcess, admin: Browser) -> None:
-    answer = admin.post("/ui/logout")
-    assert answer.status == 204
+def test_logging_out_deletes_the_cookie(server: ServerProcess, admin: Browser) -> None:
+    response = admin.post("/ui/logout")
+    assert response.status == 204
     name = admin.cookie.partition("=")[0]
-    assert answer.headers["set-cookie"] == f"{name}=; Max-Age=0; Path=/ui/; HttpOnly; SameSite=Strict"
+    assert response.headers["set-cookie"] == f"{name}=; Max-Age=0; Path=/ui/; HttpOnly; SameSite=Strict"
     assert is_refused(Browser(server).get("/ui/api/jobs"), "authentication_required")
 
 
-def test_a_wrong_token_logs_nobody_in(server: ServerProcess, browser: Browser) -> None:
+def test_a_wrong_token_is_refused(server: ServerProcess, browser: Browser) -> None:
     token, token_id = made(server, "gone")
     server.request("DELETE", f"/tokens/{token_id}")
     for wrong in (new_token(), "octo_x", "", token, "\ud800", "octo_ü"):
-        answer = browser.log_in(token=wrong)
-        assert is_refused(answer)
+        response = browser.log_in(token=wrong)
+        assert is_refused(response)
         assert is_refused(browser.log_in(code=wrong))
-        assert "set-cookie" not in answer.headers
+        assert "set-cookie" not in response.headers
     bodies: list[Any] = [{}, {"token": server.token, "code": "x"}, {"token": 7}, {"tokens": server.token}, []]
     for body in bodies:
         assert browser.post("/ui/login", body).status in {400, 422}
 
 
-def test_wrong_ones_are_slowed_down(own_server: ServerProcess) -> None:
+def test_wrong_codes_are_rate_limited(own_server: ServerProcess) -> None:
     browser = Browser(own_server)
-    answers = [browser.log_in(code=f"guess-{number}") for number in range(45)]
-    assert {answer.status for answer in answers} == {401, 429}
-    assert "retry-after" in answers[-1].headers
-    assert browser.log_in(token=own_server.token).status == 204, "good ones are let in all the same"
+    responses = [browser.log_in(code=f"guess-{number}") for number in range(45)]
+    assert {response.status for response in responses} == {401, 429}
+    assert "retry-after" in responses[-1].headers
+    assert browser.log_in(token=own_server.token).status == 204, "valid tokens are still admitted"
 
 
-# Where a cookie counts, and where a token does
+# Where a cookie is valid, and where a token is
 
 
 @pytest.mark.parametrize("route", BEHIND_LOGIN, ids=by_name)
-def test_a_cookie_is_no_credential_of_the_api(admin: Browser, route: Route) -> None:
+def test_the_api_does_not_accept_the_cookie(admin: Browser, route: Route) -> None:
     path = re.sub(r"{\w+}", "a-name", route.path).removeprefix("/ui/api")
     assert is_refused(admin.call(route.method, path), "authentication_required")
 
 
 @pytest.mark.parametrize("route", BEHIND_LOGIN, ids=by_name)
-def test_a_token_is_no_credential_of_the_page(server: ServerProcess, route: Route) -> None:
+def test_the_page_does_not_accept_a_token(server: ServerProcess, route: Route) -> None:
     path = re.sub(r"{\w+}", "a-name", route.path)
-    answer = server.request(route.method, path, headers={"Origin": server.url})
-    assert is_refused(answer, "authentication_required")
+    response = server.request(route.method, path, headers={"Origin": server.url})
+    assert is_refused(response, "authentication_required")
 
 
-def test_the_cookie_counts_even_if_there_is_a_token(server: ServerProcess, browser: Browser) -> None:
+def test_the_page_uses_the_cookie_even_if_there_is_a_token(server: ServerProcess, browser: Browser) -> None:
     reader, _ = made(server, "reader", "read")
     browser.log_in(token=reader)
     bearer = {"Authorization": f"Bearer {server.token}"}
@@ -110,7 +110,7 @@ def test_the_cookie_counts_even_if_there_is_a_token(server: ServerProcess, brows
     assert browser.get("/auth/whoami", **bearer).json["name"] == "admin"
 
 
-def test_what_is_not_for_the_page(admin: Browser) -> None:
+def test_routes_that_the_page_cannot_call(admin: Browser) -> None:
     for method, path in (
         ("POST", "/mcp"),
         ("POST", "/auth/token/rotate"),
@@ -121,12 +121,12 @@ def test_what_is_not_for_the_page(admin: Browser) -> None:
         ("GET", "/"),
         ("GET", ""),
     ):
-        answer = admin.call(method, f"/ui/api{path}")
-        assert (answer.status, answer.json["code"]) == (404, "no_such_route")
+        response = admin.call(method, f"/ui/api{path}")
+        assert (response.status, response.json["code"]) == (404, "no_such_route")
 
 
-def test_the_same_handlers_answer(server: ServerProcess, admin: Browser) -> None:
-    claimed = admin.post("/ui/api/jobs/by-page/claim", {"owner": "somebody"}).json
+def test_the_page_uses_the_handlers_of_the_api(server: ServerProcess, admin: Browser) -> None:
+    claimed = admin.post("/ui/api/jobs/by-page/claim", {"owner": "someone"}).json
     assert claimed["status"] == "claimed"
     assert admin.get("/ui/api/jobs/by-page").json == server.get("/jobs/by-page").json
     taken = admin.post("/ui/api/jobs/by-page/force-release", {"reason": "a test"})
@@ -136,7 +136,7 @@ def test_the_same_handlers_answer(server: ServerProcess, admin: Browser) -> None
         assert stream.next().event == "claimed"
 
 
-def test_scopes_and_prefixes_are_those_of_the_token(server: ServerProcess, browser: Browser) -> None:
+def test_a_login_has_the_scopes_and_prefix_of_its_token(server: ServerProcess, browser: Browser) -> None:
     token, _ = made(server, "limited", "read", prefix="mine-")
     browser.log_in(token=token)
     assert browser.get("/ui/api/jobs").status == 200
@@ -145,13 +145,13 @@ def test_scopes_and_prefixes_are_those_of_the_token(server: ServerProcess, brows
 
 
 @pytest.mark.parametrize("route", UNSAFE, ids=by_name)
-def test_who_may_only_read_changes_nothing(reader: Browser, route: Route) -> None:
+def test_a_read_only_login_changes_nothing(reader: Browser, route: Route) -> None:
     body = route.example.get("body", {}) if route.body else None
-    answer = reader.call(route.method, re.sub(r"{\w+}", "a-name", route.path), body)
+    response = reader.call(route.method, re.sub(r"{\w+}", "a-name", route.path), body)
     if route.operation == "batch":
-        assert {one["status"] for one in answer.json["answers"]} == {403}
+        assert {one["status"] for one in response.json["answers"]} == {403}
     else:
-        assert (answer.status, answer.json["code"]) == (403, "not_allowed")
+        assert (response.status, response.json["code"]) == (403, "not_allowed")
 
 
 @pytest.fixture(scope="module")
@@ -165,7 +165,7 @@ def reader(server: ServerProcess) -> Iterator[Browser]:
     assert "only-reads" not in {event["actor"] for event in events}
 
 
-# Other pages
+# Other sites
 
 UNTRUSTED = [
     {"Origin": ""},
@@ -179,16 +179,16 @@ UNTRUSTED = [
 
 
 @pytest.mark.parametrize("headers", UNTRUSTED, ids=str)
-def test_other_pages_change_nothing(server: ServerProcess, admin: Browser, headers: dict[str, str]) -> None:
+def test_pages_of_other_sites_change_nothing(server: ServerProcess, admin: Browser, headers: dict[str, str]) -> None:
     seq = server.seq
     for path in ("/ui/api/jobs/by-others/claim", "/ui/login", "/ui/logout"):
-        answer = admin.post(path, {"token": server.token} if path == "/ui/login" else {}, **headers)
-        assert (answer.status, answer.json["code"]) == (403, "origin_not_allowed")
-        assert "set-cookie" not in answer.headers
+        response = admin.post(path, {"token": server.token} if path == "/ui/login" else {}, **headers)
+        assert (response.status, response.json["code"]) == (403, "origin_not_allowed")
+        assert "set-cookie" not in response.headers
     assert server.seq == seq
 
 
-def test_an_allowed_origin_may_use_the_api_and_not_the_page(tmp_path: Path) -> None:
+def test_an_allowed_origin_may_use_the_api_but_not_the_page(tmp_path: Path) -> None:
     with ServerProcess(tmp_path, "--allow-origin", "https://dash.example") as server:
         browser = Browser(server)
         browser.log_in(token=server.token)
@@ -198,8 +198,8 @@ def test_an_allowed_origin_may_use_the_api_and_not_the_page(tmp_path: Path) -> N
         assert browser.post("/ui/api/recover", **theirs).status == 403
 
 
-def test_our_own_page_is_known_by_its_browser_too(admin: Browser) -> None:
-    """Where a proxy changes the host, the origin is another."""
+def test_sec_fetch_site_identifies_our_own_page(admin: Browser) -> None:
+    """The origin does not if a proxy changes the host."""
     same = {"Origin": "https://elsewhere.example", "Sec-Fetch-Site": "same-origin"}
     assert admin.post("/ui/api/recover", **same).status == 200
     assert admin.get("/ui/api/jobs", Origin="").status == 200
@@ -207,45 +207,45 @@ def test_our_own_page_is_known_by_its_browser_too(admin: Browser) -> None:
     assert admin.get("/ui/api/jobs", **{"Origin": "", "Sec-Fetch-Site": "same-site"}).status == 403
 
 
-# What ends it
+# What ends a login
 
 
-def test_no_changed_cookie_is_taken(admin: Browser) -> None:
+def test_a_tampered_cookie_is_refused(admin: Browser) -> None:
     name, _, value = admin.cookie.partition("=")
     content = base64.urlsafe_b64decode(value)
     later = content[:32] + (2**63).to_bytes(8) + content[40:]
     short, long, empty = content[:-1], content + b"0", b""
     flipped = [bytes([*content[:at], content[at] ^ 1, *content[at + 1 :]]) for at in (0, 39, 40, 71)]
     for wrong in (later, short, long, empty, *flipped):
-        answer = admin.get("/ui/api/jobs", Cookie=f"{name}={base64.urlsafe_b64encode(wrong).decode()}")
-        assert answer.status == 401
+        response = admin.get("/ui/api/jobs", Cookie=f"{name}={base64.urlsafe_b64encode(wrong).decode()}")
+        assert response.status == 401
     for garbage in ("=", "%", "é", '"', value.swapcase()):
         assert admin.get("/ui/api/jobs", Cookie=f"{name}={garbage}".encode().decode("latin-1")).status == 401
     assert is_refused(admin.get("/ui/api/jobs", Cookie=f"octostore-00000000={value}"), "authentication_required")
     assert admin.get("/ui/api/jobs", Cookie=f"a=b;{name}=x; {admin.cookie} ;c").status == 200
 
 
-def test_it_is_found_among_the_cookies_of_others(server: ServerProcess, admin: Browser) -> None:
+def test_the_cookie_is_found_among_other_cookies(server: ServerProcess, admin: Browser) -> None:
     name = admin.cookie.partition("=")[0]
     for before in (f"other=1; {name}=", f"{name}=AAAA; {admin.cookie[:-1]}", f"x{admin.cookie}", "a=" + "x" * 8_000):
         assert admin.get("/ui/api/jobs", Cookie=f"{before}; {admin.cookie}").status == 200
-    with server.connect() as connection:  # as proxies send them that speak HTTP/2 with the browser
+    with server.connect() as connection:  # as sent by proxies that speak HTTP/2 with the browser
         fields = f"Cookie: other=1\r\nCookie: {admin.cookie}\r\nCookie: more=2\r\n"
         connection.send(f"GET /ui/api/jobs HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n".encode())
         assert connection.response().status == 200
 
 
-def test_it_ends_with_its_token_at_once(server: ServerProcess, browser: Browser) -> None:
+def test_a_login_ends_when_its_token_is_revoked(server: ServerProcess, browser: Browser) -> None:
     token, token_id = made(server, "revoked", "read")
     browser.log_in(token=token)
     with browser.stream("/ui/api/events") as stream:
         stream.next()
         server.request("DELETE", f"/tokens/{token_id}")
-        stream.rest()  # or this would not end
+        stream.rest()  # returns because the server ends the stream
     assert is_refused(browser.get("/ui/api/jobs"))
 
 
-def test_it_ends_when_the_token_is_rotated(server: ServerProcess, browser: Browser) -> None:
+def test_a_login_ends_when_its_token_is_rotated(server: ServerProcess, browser: Browser) -> None:
     token, _ = made(server, "rotated", "read")
     browser.log_in(token=token)
     with browser.stream("/ui/api/events") as stream:
@@ -255,7 +255,7 @@ def test_it_ends_when_the_token_is_rotated(server: ServerProcess, browser: Brows
     assert is_refused(browser.get("/ui/api/jobs"))
 
 
-def test_it_ends_when_the_token_expires(server: ServerProcess, browser: Browser) -> None:
+def test_a_login_ends_when_its_token_expires(server: ServerProcess, browser: Browser) -> None:
     token, _ = made(server, "brief", "read", expires_in_seconds=3_600)
     cookie = browser.log_in(token=token).headers["set-cookie"]
     assert 3_590 <= int(cookie.partition("Max-Age=")[2].partition(";")[0]) <= 3_600
@@ -266,7 +266,7 @@ def test_a_login_lasts_a_week(admin: Browser) -> None:
     assert timedelta(days=6, hours=23) < ends_at - datetime.now(UTC) <= timedelta(days=7)
 
 
-def test_it_is_good_on_every_server_of_the_store_and_on_no_other(
+def test_a_cookie_is_valid_on_every_server_of_its_store_and_on_no_other(
     server: ServerProcess, admin: Browser, tmp_path: Path
 ) -> None:
     with ServerProcess(server.home) as other, ServerProcess(tmp_path) as stranger:
@@ -276,7 +276,7 @@ def test_it_is_good_on_every_server_of_the_store_and_on_no_other(
         assert is_refused(Browser(stranger).get("/ui/api/jobs", Cookie=theirs))
 
 
-# By a link
+# Login links
 
 
 def test_a_link_logs_in_once(server: ServerProcess, browser: Browser) -> None:
@@ -298,7 +298,7 @@ def test_a_link_ends_with_its_token(server: ServerProcess, browser: Browser) -> 
     assert is_refused(browser.log_in(code=code))
 
 
-def test_the_oldest_links_of_a_token_make_room(server: ServerProcess, browser: Browser) -> None:
+def test_a_new_link_replaces_the_oldest_one_of_the_same_token(server: ServerProcess, browser: Browser) -> None:
     kept = server.post("/auth/link").json["code"]
     token, _ = made(server, "many", "read")
     codes = [server.post("/auth/link", token=token).json["code"] for _ in range(12)]

@@ -1,4 +1,4 @@
-"""What is wrong with a request is said clearly, with a status of its own kind, and nothing has changed then."""
+"""A malformed request gets a clear error with the right status, and changes nothing."""
 
 import json
 import re
@@ -35,7 +35,7 @@ def path_of(route: Route, name: str = "a-name") -> str:
 def send(
     server: ServerProcess, route: Route, body: Any = None, *, raw: bytes | None = None, name: str = "a-name"
 ) -> Response:
-    """As the admin; and from our own page, where nobody else is listened to."""
+    """As the admin; page routes accept only our own page as the origin."""
     headers = {"Origin": server.url} if route.is_page else None
     return server.request(route.method, path_of(route, name), body, raw=raw, headers=headers)
 
@@ -45,13 +45,13 @@ def body_of(route: Route) -> dict[str, Any]:
     return body
 
 
-def check_refused(answer: Response, status: int, code: str | None = None) -> None:
-    assert answer.status == status, answer
-    assert answer.headers["content-type"] == "application/json"
-    error = answer.json
+def check_refused(response: Response, status: int, code: str | None = None) -> None:
+    assert response.status == status, response
+    assert response.headers["content-type"] == "application/json"
+    error = response.json
     assert all(isinstance(error[name], str) and error[name] for name in ("error", "code", "details")), error
-    assert answer.headers["x-request-id"] == error["request_id"]
-    assert len(answer.body) < 2_000, "an error is for people to read"
+    assert response.headers["x-request-id"] == error["request_id"]
+    assert len(response.body) < 2_000, "short enough for people to read"
     if code is not None:
         assert error["code"] == code
 
@@ -93,24 +93,24 @@ NOT_JSON: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("body", NOT_JSON.values(), ids=NOT_JSON.keys())
-def test_a_body_that_is_no_exact_json(server: ServerProcess, body: bytes) -> None:
+def test_a_body_that_is_not_strict_json(server: ServerProcess, body: bytes) -> None:
     for route in WITH_BODY:
-        if not (route.is_batch and body == NOT_JSON["nested 65 deep"]):  # whose documents begin further down
+        if not (route.is_batch and body == NOT_JSON["nested 65 deep"]):  # a batch's documents are nested deeper
             check_refused(send(server, route, raw=body), 400, "invalid_input")
 
 
 @pytest.mark.parametrize("body", [[], None, "text", 7, 1.5, True, [{}]], ids=str)
-def test_a_body_that_is_no_object(server: ServerProcess, body: Any) -> None:
+def test_a_body_that_is_not_an_object(server: ServerProcess, body: Any) -> None:
     raw = json.dumps(body).encode()
     for route in WITH_BODY:
         check_refused(send(server, route, raw=raw), 422, "invalid_input")
 
 
-def test_a_field_that_we_do_not_know(server: ServerProcess) -> None:
+def test_an_unknown_field(server: ServerProcess) -> None:
     for route in STRICT:
         for name in ("no_such_field", "Owner", "", "x" * 10_000, "\0"):
-            answer = send(server, route, {**body_of(route), name: 1})
-            check_refused(answer, 422, "invalid_input")
+            response = send(server, route, {**body_of(route), name: 1})
+            check_refused(response, 422, "invalid_input")
         check_refused(send(server, route, {"\ud800": 1}), 400, "invalid_input")
 
 
@@ -123,7 +123,7 @@ def test_a_field_of_the_wrong_type(server: ServerProcess) -> None:
             check_refused(send(server, route, body), 422, "invalid_input")
 
 
-def test_a_number_beyond_what_everybody_can_read(server: ServerProcess) -> None:
+def test_a_number_beyond_the_exact_range_of_json_readers(server: ServerProcess) -> None:
     for route in WITH_BODY:
         assert route.body is not None
         for field in msgspec.structs.fields(route.body):
@@ -132,7 +132,7 @@ def test_a_number_beyond_what_everybody_can_read(server: ServerProcess) -> None:
                 check_refused(send(server, route, body), 400, "invalid_input")
 
 
-def test_a_required_field_that_is_missing(server: ServerProcess) -> None:
+def test_a_missing_required_field(server: ServerProcess) -> None:
     for route in WITH_BODY:
         assert route.body is not None
         for field in msgspec.structs.fields(route.body):
@@ -210,24 +210,26 @@ def test_a_value_out_of_bounds(server: ServerProcess, method: str, path: str, bo
     ],
     ids=lambda value: ascii(value)[:60],
 )
-def test_a_value_of_no_meaning(server: ServerProcess, method: str, path: str, body: dict[str, Any]) -> None:
+def test_a_value_of_the_wrong_type_or_choice(
+    server: ServerProcess, method: str, path: str, body: dict[str, Any]
+) -> None:
     check_refused(server.request(method, path, body), 422, "invalid_input")
 
 
 @pytest.mark.parametrize("number", ["1e400", "-1e400"])
-def test_a_number_that_is_infinite_once_it_is_read(server: ServerProcess, number: str) -> None:
+def test_a_number_that_parses_as_infinity(server: ServerProcess, number: str) -> None:
     for field in ("ttl_seconds", "wait_seconds", "lock_delay_seconds", "metadata"):
         check_refused(server.post("/jobs/x/claim", raw=f'{{"{field}": {number}}}'.encode()), 400, "invalid_input")
     check_refused(server.post("/jobs", raw=f'{{"kind": "k", "payload": [{number}]}}'.encode()), 400, "invalid_input")
 
 
-# Addresses
+# Paths
 
 NAMES = {
     "empty": "",
     "dot": ".",
     "two dots": "..",
-    "dots in code": "%2e%2E",
+    "encoded dots": "%2e%2E",
     "a slash": "%2F",
     "slash at the end": "a%2F",
     "slash at the beginning": "%2Fa",
@@ -240,8 +242,8 @@ NAMES = {
     "space": "a%20b",
     "plus for a space": "a+%20b",
     "percent": "a%25b",
-    "no code": "%zz",
-    "half a code": "%4",
+    "an invalid escape": "%zz",
+    "half an escape": "%4",
     "not UTF-8": "%FF",
     "half of UTF-8": "%C3",
     "overlong UTF-8": "%C0%AF",
@@ -259,16 +261,16 @@ NAMES = {
 }
 
 
-NOBODYS_SESSIONS = {NAMES[name] for name in ("up and down", "two slashes", "257 bytes")}
+VALID_SESSION_NAMES = {NAMES[name] for name in ("up and down", "two slashes", "257 bytes")}
 
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES.keys())
-def test_a_name_that_is_none(server: ServerProcess, name: str) -> None:
+def test_an_invalid_name(server: ServerProcess, name: str) -> None:
     for route in WITH_PARAM:
         body = body_of(route) if route.body else None
-        # Before the last slash in the name of a session stands its principal, whose name may be any text.
-        is_somebodys = "{session_id}" in route.path and name in NOBODYS_SESSIONS
-        status = {ClaimTask: 400, ReleaseTask: 409}.get(route.message_type, 404) if is_somebodys else 400
+        # In a session name, the part before the last slash is the principal, which may be any text.
+        is_valid = "{session_id}" in route.path and name in VALID_SESSION_NAMES
+        status = {ClaimTask: 400, ReleaseTask: 409}.get(route.message_type, 404) if is_valid else 400
         check_refused(send(server, route, body, name=name), status)
 
 
@@ -291,20 +293,20 @@ def test_a_name_that_is_none(server: ServerProcess, name: str) -> None:
         "/" + "x" * 5_000,
     ],
 )
-def test_a_path_that_is_nowhere(server: ServerProcess, path: str) -> None:
+def test_an_unknown_path(server: ServerProcess, path: str) -> None:
     for token in (None, ""):
         check_refused(server.get(path, token=token), 404, "no_such_route")
 
 
 @pytest.mark.parametrize("path", sorted({route.path for route in ROUTES}))
-def test_a_method_that_is_not_possible(server: ServerProcess, path: str) -> None:
-    # A job may be called `requeue`, and can be read as any other.
-    possible = {route.method for route in ROUTES if re.fullmatch(re.sub(r"{\w+}", "[^/]+", route.path), path)}
-    for method in {"GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "PROPFIND"} - possible:
-        answer = server.request(method, re.sub(r"{\w+}", "x", path))
-        check_refused(answer, 405, "method_not_allowed")
-        assert set(answer.headers["allow"].split(", ")) >= possible
-    if "GET" in possible:
+def test_a_method_that_is_not_allowed(server: ServerProcess, path: str) -> None:
+    # A job may be called `requeue`, and can be read like any other.
+    allowed = {route.method for route in ROUTES if re.fullmatch(re.sub(r"{\w+}", "[^/]+", route.path), path)}
+    for method in {"GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "PROPFIND"} - allowed:
+        response = server.request(method, re.sub(r"{\w+}", "x", path))
+        check_refused(response, 405, "method_not_allowed")
+        assert set(response.headers["allow"].split(", ")) >= allowed
+    if "GET" in allowed:
         assert server.request("HEAD", re.sub(r"{\w+}", "x", path)).body == b""
 
 
@@ -341,12 +343,12 @@ QUERIES = [
 
 
 @pytest.mark.parametrize("address", QUERIES, ids=lambda address: address[:60])
-def test_a_query_that_is_wrong(server: ServerProcess, address: str) -> None:
+def test_an_invalid_query(server: ServerProcess, address: str) -> None:
     check_refused(server.get(address), 400, "invalid_input")
 
 
 @pytest.mark.parametrize("last", ["x", "-1", "1.5", " ", "1,2", "0x1", "\xb2", str(2**63), "9" * 400, "9" * 5_000])
-def test_a_last_event_id_that_is_none(server: ServerProcess, last: str) -> None:
+def test_an_invalid_last_event_id(server: ServerProcess, last: str) -> None:
     headers = {"Accept": "text/event-stream", "Last-Event-ID": last}
     check_refused(server.get("/events", headers=headers), 400, "invalid_input")
 
@@ -360,15 +362,15 @@ NOT_HTTP: dict[str, bytes] = {
     "another version": b"GET /livez HTTP/9.9\r\n" + HEAD + b"\r\n",
     "an unknown method": b"FETCH /livez HTTP/1.1\r\n" + HEAD + b"\r\n",
     "a method in small letters": b"get /livez HTTP/1.1\r\n" + HEAD + b"\r\n",
-    "a path that is none": b"GET livez HTTP/1.1\r\n" + HEAD + b"\r\n",
-    "a path with bytes": b"GET /jobs/\xff HTTP/1.1\r\n" + HEAD + b"\r\n",
-    "a query with bytes": b"GET /jobs?prefix=\xff HTTP/1.1\r\n" + HEAD + b"\r\n",
+    "a path without a slash": b"GET livez HTTP/1.1\r\n" + HEAD + b"\r\n",
+    "a path that is not UTF-8": b"GET /jobs/\xff HTTP/1.1\r\n" + HEAD + b"\r\n",
+    "a query that is not UTF-8": b"GET /jobs?prefix=\xff HTTP/1.1\r\n" + HEAD + b"\r\n",
     "an authority": b"CONNECT localhost:80 HTTP/1.1\r\n" + HEAD + b"\r\n",
     "a host alone": b"GET http://localhost HTTP/1.1\r\n" + HEAD + b"\r\n",
     "a header without a colon": b"GET /livez HTTP/1.1\r\n" + HEAD + b"nonsense\r\n\r\n",
     "a header with a space": b"GET /livez HTTP/1.1\r\n" + HEAD + b"X Y: 1\r\n\r\n",
     "a header with NUL": b"GET /livez HTTP/1.1\r\n" + HEAD + b"X: a\0b\r\n\r\n",
-    "a length that is none": b"POST /jobs HTTP/1.1\r\n" + HEAD + b"Content-Length: x\r\n\r\n",
+    "an invalid length": b"POST /jobs HTTP/1.1\r\n" + HEAD + b"Content-Length: x\r\n\r\n",
     "a negative length": b"POST /jobs HTTP/1.1\r\n" + HEAD + b"Content-Length: -1\r\n\r\n",
     "a length of 30 digits": b"POST /jobs HTTP/1.1\r\n" + HEAD + b"Content-Length: " + b"9" * 30 + b"\r\n\r\n",
     "two lengths": b"POST /jobs HTTP/1.1\r\n" + HEAD + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
@@ -387,53 +389,53 @@ NOT_HTTP: dict[str, bytes] = {
     "two hosts": b"GET /livez HTTP/1.1\r\n" + HEAD + b"Host: localhost\r\n\r\n",
     "two tokens": b"GET /livez HTTP/1.1\r\n" + HEAD + b"Authorization: Bearer a\r\nauthorization: Bearer b\r\n\r\n",
     "two origins": b"GET /livez HTTP/1.1\r\n" + HEAD + b"Origin: http://localhost\r\nOrigin: http://localhost\r\n\r\n",
-    "a chunk that is none": b"POST /livez HTTP/1.1\r\n" + HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
+    "an invalid chunk size": b"POST /livez HTTP/1.1\r\n" + HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
 }
 
 
 @pytest.mark.parametrize("sent", NOT_HTTP.values(), ids=NOT_HTTP.keys())
-def test_what_is_no_http(server: ServerProcess, sent: bytes) -> None:
+def test_what_is_not_http(server: ServerProcess, sent: bytes) -> None:
     with server.connect() as connection:
         connection.send(sent)
-        answer = connection.response()
-        check_refused(answer, 400, "malformed_request")
-        assert answer.headers["connection"] == "close"
+        response = connection.response()
+        check_refused(response, 400, "malformed_request")
+        assert response.headers["connection"] == "close"
         assert connection.is_ended()
 
 
-def test_without_a_host_we_are_nobody(server: ServerProcess) -> None:
+def test_a_request_without_a_host_is_refused(server: ServerProcess) -> None:
     with server.connect() as connection:
         connection.send(b"GET /livez HTTP/1.1\r\n\r\n")
         check_refused(connection.response(), 421, "host_not_allowed")
 
 
 @pytest.mark.parametrize("host", ["me@localhost", "me:secret@127.0.0.1:3000", "@localhost"])
-def test_a_host_has_no_user(server: ServerProcess, host: str) -> None:
+def test_a_host_with_a_user_is_refused(server: ServerProcess, host: str) -> None:
     with server.connect() as connection:
         connection.send(f"GET /livez HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
         check_refused(connection.response(), 421, "host_not_allowed")
 
 
-def test_headers_that_may_be_repeated_are(server: ServerProcess) -> None:
+def test_repeatable_headers_may_be_repeated(server: ServerProcess) -> None:
     with server.connect() as connection:
         connection.send(b"GET /livez HTTP/1.1\r\n" + HEAD + b"Accept: a/b\r\nAccept: c/d\r\n\r\n")
         assert connection.response().status == 200
 
 
-def test_asking_for_another_protocol_changes_nothing(server: ServerProcess) -> None:
+def test_an_upgrade_request_is_ignored(server: ServerProcess) -> None:
     for upgrade in ("websocket", "h2c"):
         headers = {"Connection": "Upgrade", "Upgrade": upgrade}
         assert server.get("/livez", headers=headers).status == 200
         assert server.request("GET", "/jobs/x", headers=headers).json["status"] == "free"
 
 
-def test_a_second_request_may_follow_before_the_first_is_answered(server: ServerProcess) -> None:
+def test_requests_may_be_pipelined(server: ServerProcess) -> None:
     with server.connect() as connection:
         for name in ("one", "two", "three"):
             connection.request("GET", f"/jobs/{name}", token=server.token)
-        answers = connection.socket.makefile("rb")
-        with answers:
-            names = [_next_json(answers.readline, answers.read)["job_id"] for _ in range(3)]
+        responses = connection.socket.makefile("rb")
+        with responses:
+            names = [_next_json(responses.readline, responses.read)["job_id"] for _ in range(3)]
     assert names == ["one", "two", "three"]
 
 
@@ -459,20 +461,20 @@ def _next_json(readline: Callable[[], bytes], read: Callable[[int], bytes]) -> A
     ],
 )
 def test_an_error_names_the_field_as_it_was_sent(server: ServerProcess, path: str, body: dict[str, Any]) -> None:
-    answer = server.post(path, body)
-    assert (answer.status, answer.json["field"]) == (400, "ttl_seconds")
-    assert answer.json["error"].startswith("ttl_seconds is 0")
-    assert answer.json["code"] == ("invalid_ttl" if "locks" in path else "invalid_input")
+    response = server.post(path, body)
+    assert (response.status, response.json["field"]) == (400, "ttl_seconds")
+    assert response.json["error"].startswith("ttl_seconds is 0")
+    assert response.json["code"] == ("invalid_ttl" if "locks" in path else "invalid_input")
 
 
 def test_an_error_in_a_batch_names_the_field_as_it_was_sent(server: ServerProcess) -> None:
     command = {"command": "claim_job", "job_id": "x", "ttl_seconds": 0}
-    (answer,) = server.post("/batch", {"commands": [command]}).json["answers"]
-    assert (answer["status"], answer["body"]["field"]) == (400, "ttl_seconds")
+    (reply,) = server.post("/batch", {"commands": [command]}).json["answers"]
+    assert (reply["status"], reply["body"]["field"]) == (400, "ttl_seconds")
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "meant"),
+    ("method", "path", "suggested"),
     [
         ("POST", "/jobs/repo/issue-1/claim", "/jobs/repo%2Fissue-1/claim"),
         ("GET", "/jobs/repo/issue-1", "/jobs/repo%2Fissue-1"),
@@ -481,9 +483,9 @@ def test_an_error_in_a_batch_names_the_field_as_it_was_sent(server: ServerProces
     ],
 )
 def test_a_name_with_an_unencoded_slash_gets_the_path_to_use(
-    server: ServerProcess, method: str, path: str, meant: str | None
+    server: ServerProcess, method: str, path: str, suggested: str | None
 ) -> None:
-    answer = server.request(method, path)
-    assert (answer.status, answer.json["code"]) == (404, "no_such_route")
-    assert (f"use {meant}" in answer.json["details"]) == (meant is not None)
-    assert ("%2F" in answer.json["details"]) == (meant is not None)
+    response = server.request(method, path)
+    assert (response.status, response.json["code"]) == (404, "no_such_route")
+    assert (f"use {suggested}" in response.json["details"]) == (suggested is not None)
+    assert ("%2F" in response.json["details"]) == (suggested is not None)

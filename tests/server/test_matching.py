@@ -1,4 +1,4 @@
-"""Two thousand dead jobs at once, while others work, and with a server that is killed on the way."""
+"""Bulk changes of dead jobs: 2,000 at once while workers run, and with a server that is killed halfway."""
 
 import threading
 from collections import Counter
@@ -18,7 +18,7 @@ WORKERS = 2
 
 
 def kill_jobs(store: octostore.OctoStore, number: int, queue: str) -> list[str]:
-    """Dead, and dead again after a single failure."""
+    """Make dead jobs that a single failure makes dead again."""
     names = [f"{queue}-{place:04}" for place in range(number)]
     store.enqueue_many([{"kind": "build", "job_id": name} for name in names], queue=queue, max_attempts=1)
     for start in range(0, number, BATCH_MAX):
@@ -30,8 +30,8 @@ def events(store: octostore.OctoStore, names: list[str], event_type: str) -> Cou
     return Counter(event.job_id for event in store.events(prefix=names[0][:-4]) if event.type == event_type)
 
 
-def test_each_of_two_thousand_is_requeued_once_while_workers_fail_at_them(server: ServerProcess) -> None:
-    """What has failed is dead again before the next batch, and has a name that was passed."""
+def test_each_of_2000_jobs_is_requeued_once_while_workers_fail_them(server: ServerProcess) -> None:
+    """Jobs that fail are dead again before the next batch, which starts after their names."""
     stop = threading.Event()
     failed: list[str] = []
 
@@ -50,29 +50,29 @@ def test_each_of_two_thousand_is_requeued_once_while_workers_fail_at_them(server
             worker.start()
             at_end.callback(worker.join)
         at_end.callback(stop.set)
-        told: list[int] = []
+        progress: list[int] = []
 
         def go_on_once_some_have_failed(number: int) -> None:
-            told.append(number)
+            progress.append(number)
             until(lambda: len(failed) >= number // 100)
 
         assert store.requeue_matching(queue="many", reason="fixed", on_batch=go_on_once_some_have_failed) == 2_000
-        assert told == list(range(100, 2_001, 100))
+        assert progress == list(range(100, 2_001, 100))
         at_end.close()
         assert events(store, names, "requeued") == Counter(names)
         assert events(store, names, "failed") == Counter(failed)
         assert {job.job_id for job in store.dead_jobs("many-")} == set(failed)
 
 
-def test_a_second_call_finishes_what_a_killed_server_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_call_finishes_after_a_server_was_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_port, "GIVE_UP_SECONDS", 0.2)
-    port, told = free_port(), list[int]()
+    port, progress = free_port(), list[int]()
     with ServerProcess(tmp_path, port=port) as server:
         store = octostore.connect(server.url, token=server.token)
         names = kill_jobs(store, 450, "some")
 
         def kill_it(number: int) -> None:
-            told.append(number)
+            progress.append(number)
             if number == 200:
                 server.kill()
 
@@ -81,8 +81,8 @@ def test_a_second_call_finishes_what_a_killed_server_left(tmp_path: Path, monkey
     monkeypatch.undo()
     with ServerProcess(tmp_path, port=port):
         assert len(store.dead_jobs("some-")) == 250
-        assert store.discard_matching(prefix="some-", reason="not needed", on_batch=told.append) == 250
-        assert told == [100, 200, 100, 200, 250]
+        assert store.discard_matching(prefix="some-", reason="not needed", on_batch=progress.append) == 250
+        assert progress == [100, 200, 100, 200, 250]
         assert events(store, names, "discarded") == Counter(names)
         store.close()
     assert_sound(tmp_path / "octostore.db")

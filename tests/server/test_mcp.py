@@ -1,4 +1,4 @@
-"""`/mcp` as HTTP: what is no message, which headers count, who may call, and where to learn about tokens."""
+"""`/mcp` over HTTP: malformed messages, headers, authorization, and where clients find out about tokens."""
 
 import json
 import re
@@ -26,7 +26,7 @@ SITE = "https://agents.example.org"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """One that has nothing but what a server needs, behind a proxy."""
+    """A server without optional packages, behind a proxy."""
     options = ["--allow-host", "locks.example.org", "--allow-origin", SITE, "--trusted-proxy", "127.0.0.2"]
     options += ["--max-claims", "2"]
     with ServerProcess(tmp_path_factory.mktemp("home"), *options, program=BARE) as process:
@@ -34,30 +34,30 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
         process.check_has_not_failed()
 
 
-def test_it_answers_one_message_with_one_document(server: ServerProcess) -> None:
-    answer = server.post("/mcp", LIST, headers=LIST_FIELDS)
-    assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
-    assert (answer.json["id"], answer.json["result"]["resultType"]) == (1, "complete")
-    assert "mcp-session-id" not in answer.headers
+def test_one_message_gets_one_json_response(server: ServerProcess) -> None:
+    response = server.post("/mcp", LIST, headers=LIST_FIELDS)
+    assert (response.status, response.headers["content-type"]) == (200, "application/json")
+    assert (response.json["id"], response.json["result"]["resultType"]) == (1, "complete")
+    assert "mcp-session-id" not in response.headers
 
 
-def test_it_takes_what_curl_sends(server: ServerProcess) -> None:
+def test_the_default_headers_of_curl_are_accepted(server: ServerProcess) -> None:
     fields = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "*/*"}
     assert server.post("/mcp", message("ping"), headers=fields).json == {"jsonrpc": "2.0", "id": 1, "result": {}}
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])
-def test_there_is_nothing_but_post(server: ServerProcess, method: str) -> None:
-    answer = server.request(method, "/mcp", headers={"Accept": "text/event-stream"})
-    assert (answer.status, answer.headers["allow"]) == (405, "POST")
+def test_only_post_is_allowed(server: ServerProcess, method: str) -> None:
+    response = server.request(method, "/mcp", headers={"Accept": "text/event-stream"})
+    assert (response.status, response.headers["allow"]) == (405, "POST")
 
 
 @pytest.mark.parametrize(
     "body", [message("notifications/initialized", None), {"jsonrpc": "2.0", "id": 1, "result": {}}]
 )
-def test_what_needs_no_answer_is_accepted(server: ServerProcess, body: Any) -> None:
-    answer = server.post("/mcp", body)
-    assert (answer.status, answer.body) == (202, b"")
+def test_messages_without_a_reply_are_accepted(server: ServerProcess, body: Any) -> None:
+    response = server.post("/mcp", body)
+    assert (response.status, response.body) == (202, b"")
 
 
 @pytest.mark.parametrize(
@@ -83,10 +83,10 @@ def test_what_needs_no_answer_is_accepted(server: ServerProcess, body: Any) -> N
         (b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": []}', -32600),
     ],
 )
-def test_what_is_no_message_is_refused(server: ServerProcess, body: bytes, code: int) -> None:
-    answer = server.post("/mcp", raw=body)
-    assert (answer.status, answer.json["error"]["code"]) == (400, code)
-    assert answer.json["error"]["message"]
+def test_a_malformed_message_is_refused(server: ServerProcess, body: bytes, code: int) -> None:
+    response = server.post("/mcp", raw=body)
+    assert (response.status, response.json["error"]["code"]) == (400, code)
+    assert response.json["error"]["message"]
 
 
 @pytest.mark.parametrize(
@@ -97,13 +97,13 @@ def test_what_is_no_message_is_refused(server: ServerProcess, body: bytes, code:
         ("tools/call", {"name": "claim_job", "arguments": []}, -32602, 400),
     ],
 )
-def test_what_cannot_be_asked_is_an_error_of_the_protocol(
+def test_an_unknown_method_or_tool_is_a_protocol_error(
     server: ServerProcess, method: str, params: dict[str, Any], code: int, status: int
 ) -> None:
-    """The status says so, too, but not to clients that would take it for the end of their session."""
+    """The status shows it too, except to older clients, which would take it for the end of their session."""
     fields = {"MCP-Protocol-Version": VERSION, "Mcp-Method": method, "Mcp-Name": params.get("name", "")}
-    answer = server.post("/mcp", message(method, "seven", **params, _meta=META), headers=fields)
-    assert (answer.status, answer.json["id"], answer.json["error"]["code"]) == (status, "seven", code)
+    response = server.post("/mcp", message(method, "seven", **params, _meta=META), headers=fields)
+    assert (response.status, response.json["id"], response.json["error"]["code"]) == (status, "seven", code)
     earlier = server.post("/mcp", message(method, "seven", **params), headers={"MCP-Protocol-Version": "2025-06-18"})
     assert (earlier.status, earlier.json["id"], earlier.json["error"]["code"]) == (200, "seven", code)
 
@@ -126,11 +126,9 @@ def test_what_cannot_be_asked_is_an_error_of_the_protocol(
         ),
     ],
 )
-def test_headers_must_say_the_same_as_the_message(
-    server: ServerProcess, fields: dict[str, str], body: Any, code: int
-) -> None:
-    answer = server.post("/mcp", body, headers=fields)
-    assert (answer.status, answer.json["error"]["code"]) == (400, code)
+def test_headers_must_match_the_message(server: ServerProcess, fields: dict[str, str], body: Any, code: int) -> None:
+    response = server.post("/mcp", body, headers=fields)
+    assert (response.status, response.json["error"]["code"]) == (400, code)
     assert server.get("/jobs/mismatched").json["status"] == "free"
 
 
@@ -139,49 +137,49 @@ def test_a_header_may_be_in_base64(server: ServerProcess) -> None:
     assert server.post("/mcp", LIST, headers=fields).status == 200
 
 
-def test_a_body_may_be_as_large_as_everywhere(server: ServerProcess) -> None:
+def test_the_usual_body_limit_applies(server: ServerProcess) -> None:
     assert server.post("/mcp", message("ping", text="x" * 330_000)).status == 413
 
 
-def test_a_principal_has_as_many_claims_as_everywhere(server: ServerProcess) -> None:
+def test_the_usual_claim_limit_applies(server: ServerProcess) -> None:
     token = server.new_token("limited")
-    answers = [server.post("/mcp", calling("claim_job", job_id=f"job-{n}"), token=token) for n in range(3)]
-    told = [json.loads(answer.json["result"]["content"][0]["text"]) for answer in answers]
-    assert [one.get("status") for one in told[:2]] == ["claimed", "claimed"]
-    assert (told[2]["code"], told[2]["limit"]) == ("limit_exceeded", 2)
+    responses = [server.post("/mcp", calling("claim_job", job_id=f"job-{n}"), token=token) for n in range(3)]
+    results = [json.loads(response.json["result"]["content"][0]["text"]) for response in responses]
+    assert [one.get("status") for one in results[:2]] == ["claimed", "claimed"]
+    assert (results[2]["code"], results[2]["limit"]) == ("limit_exceeded", 2)
     assert server.get("/jobs/job-2").json["status"] == "free"
 
 
-# Who may call
+# Authorization
 
 
 @pytest.mark.parametrize(("token", "error"), [("", None), ("octo_wrong", 'error="invalid_token"')])
-def test_without_a_good_token_one_hears_where_to_learn_about_them(
+def test_a_request_without_a_valid_token_gets_the_metadata_url(
     server: ServerProcess, token: str, error: str | None
 ) -> None:
-    answer = server.post("/mcp", message("ping"), token=token)
-    assert answer.status == 401
-    scheme, _, said = answer.headers["www-authenticate"].partition(" ")
+    response = server.post("/mcp", message("ping"), token=token)
+    assert response.status == 401
+    scheme, _, parameters = response.headers["www-authenticate"].partition(" ")
     where = f'resource_metadata="{server.url}{METADATA}/mcp"'
-    assert (scheme, said) == ("Bearer", where if error is None else f"{error}, {where}")
-    told = server.get(f"{METADATA}/mcp", token="")
-    assert told.status == 200
-    assert told.json["resource"] == f"{server.url}/mcp"
-    assert told.json["scopes_supported"] == ["read", "claim", "admin"]
-    assert told.json["bearer_methods_supported"] == ["header"]
-    assert server.get(METADATA, token="").json == told.json
+    assert (scheme, parameters) == ("Bearer", where if error is None else f"{error}, {where}")
+    metadata = server.get(f"{METADATA}/mcp", token="")
+    assert metadata.status == 200
+    assert metadata.json["resource"] == f"{server.url}/mcp"
+    assert metadata.json["scopes_supported"] == ["read", "claim", "admin"]
+    assert metadata.json["bearer_methods_supported"] == ["header"]
+    assert server.get(METADATA, token="").json == metadata.json
 
 
-def test_other_routes_say_no_more_than_before(server: ServerProcess) -> None:
+def test_other_routes_do_not_send_the_metadata_url(server: ServerProcess) -> None:
     assert server.get("/jobs", token="").headers["www-authenticate"] == "Bearer"
 
 
-def test_only_a_trusted_proxy_is_believed_that_it_speaks_tls(server: ServerProcess) -> None:
+def test_x_forwarded_proto_counts_only_from_a_trusted_proxy(server: ServerProcess) -> None:
     fields = {"X-Forwarded-Proto": "https", "Host": "locks.example.org"}
     assert server.get(METADATA, token="", headers=fields).json["resource"] == "http://locks.example.org/mcp"
 
 
-def test_pages_of_other_sites_and_other_names_are_refused(server: ServerProcess) -> None:
+def test_other_origins_and_hosts_are_refused(server: ServerProcess) -> None:
     assert server.post("/mcp", message("ping"), headers={"Origin": "https://evil.example.org"}).status == 403
     assert server.post("/mcp", message("ping"), headers={"Host": "evil.example.org"}).status == 421
     allowed = server.post("/mcp", message("ping"), headers={"Origin": SITE})
@@ -190,19 +188,19 @@ def test_pages_of_other_sites_and_other_names_are_refused(server: ServerProcess)
 
 def test_a_browser_may_send_the_headers_of_the_protocol(server: ServerProcess) -> None:
     fields = {"Origin": SITE, "Access-Control-Request-Method": "POST"}
-    answer = server.request("OPTIONS", "/mcp", token="", headers=fields)
-    allowed = set(answer.headers["access-control-allow-headers"].split(", "))
+    response = server.request("OPTIONS", "/mcp", token="", headers=fields)
+    allowed = set(response.headers["access-control-allow-headers"].split(", "))
     assert {"authorization", "content-type", "mcp-protocol-version", "mcp-method", "mcp-name"} <= allowed
 
 
-# What it costs
+# Cost
 
 
-def test_it_is_counted_and_logged_like_any_other_route(tmp_path: Path) -> None:
+def test_calls_are_counted_and_logged_like_any_other_and_imported_on_first_use(tmp_path: Path) -> None:
     program = (sys.executable, "-X", "importtime", "-m", "octostore")
     with ServerProcess(tmp_path, "--access-log", program=program) as server:
         assert "| octostore.server.app" in " ".join(server.log.split())
-        assert "octostore.mcp" not in server.log  # nothing of it is there before somebody asks
+        assert "octostore.mcp" not in server.log  # imported on the first call
         assert "octostore.client.async_store" not in server.log
         server.post("/mcp", calling("claim_job", job_id="counted"))
         assert "octostore.mcp" in server.log

@@ -1,10 +1,10 @@
-"""A server whose file was moved away: it acknowledges nothing more, says so, and goes on when the file is back."""
+"""A server whose file was moved away acknowledges no writes, logs it, and continues when the file is back."""
 
 from tests.support.processes import until
 from tests.support.server import ServerProcess
 
 
-def test_nothing_is_acknowledged_into_a_file_that_nobody_finds(own_server: ServerProcess) -> None:
+def test_no_write_is_acknowledged_while_the_file_is_moved_away(own_server: ServerProcess) -> None:
     claim = own_server.post("/jobs/mine/claim", {"owner": "ann"}).json
     path = own_server.home / "octostore.db"
     path.rename(own_server.home / "elsewhere.db")
@@ -16,8 +16,8 @@ def test_nothing_is_acknowledged_into_a_file_that_nobody_finds(own_server: Serve
         ("GET", "/readyz", None),
     ]
     for method, target, body in calls:
-        answer = own_server.request(method, target, body)
-        assert (answer.status, answer.json["reason"]) == (503, "moved"), target
+        response = own_server.request(method, target, body)
+        assert (response.status, response.json["reason"]) == (503, "moved"), target
     until(lambda: "store_lost" in own_server.log)
     (own_server.home / "elsewhere.db").rename(path)
     until(lambda: own_server.get("/readyz").status == 200)

@@ -1,4 +1,4 @@
-"""Names of jobs over HTTP arrive as they were sent, in paths, queries, bodies and streams."""
+"""Job names survive HTTP unchanged, in paths, queries, bodies and streams."""
 
 from collections.abc import Iterator
 from itertools import count
@@ -31,7 +31,7 @@ def store(server: ServerProcess) -> Iterator[octostore.OctoStore]:
 @example(name="user@host:22/a+b=c")
 @example(name="+")
 @example(name="=2F")
-def test_a_name_of_any_letters_goes_round(store: octostore.OctoStore, name: str) -> None:
+def test_any_valid_name_round_trips(store: octostore.OctoStore, name: str) -> None:
     prefix = f"{next(_numbers)}@"
     job_id = prefix + name
     claim = store.claim_job(job_id, "ann")
@@ -53,7 +53,9 @@ def test_a_name_of_any_letters_goes_round(store: octostore.OctoStore, name: str)
     assert store.requeue(job_id).status == "free"
 
 
-def test_a_token_may_be_limited_to_a_prefix_with_signs(server: ServerProcess, store: octostore.OctoStore) -> None:
+def test_a_token_may_be_limited_to_a_prefix_with_special_characters(
+    server: ServerProcess, store: octostore.OctoStore
+) -> None:
     token = server.new_token("ci", "claim", "read", prefix="acme/shop#")
     store.claim_job("acme/shop:1", "ann")
     with octostore.connect(server.url, token=token) as limited:
@@ -67,7 +69,7 @@ def test_a_token_may_be_limited_to_a_prefix_with_signs(server: ServerProcess, st
             limited.get_job("acme/shop")
 
 
-def test_a_plain_plus_in_a_query_is_a_space_as_everywhere(server: ServerProcess) -> None:
+def test_a_plus_in_a_query_is_a_space(server: ServerProcess) -> None:
     server.post("/jobs/a+b/claim", {"owner": "ann"})
     assert server.get("/jobs?prefix=a%2Bb").json["jobs"][0]["job_id"] == "a+b"
     refused = server.get("/jobs?prefix=a+b")
@@ -76,7 +78,7 @@ def test_a_plain_plus_in_a_query_is_a_space_as_everywhere(server: ServerProcess)
 
 @pytest.mark.parametrize("address", ["/jobs/acme#12", "/jobs?prefix=acme#12"])
 def test_a_raw_hash_is_refused_and_not_cut_off(server: ServerProcess, address: str) -> None:
-    """It would be about the job `acme`."""
+    """Cut off, the request would affect the job `acme`."""
     server.post("/jobs/acme/claim", {"owner": "ann"})
     refused = server.get(address)
     assert (refused.status, refused.json["code"]) == (400, "malformed_request")
@@ -84,8 +86,8 @@ def test_a_raw_hash_is_refused_and_not_cut_off(server: ServerProcess, address: s
 
 
 @pytest.mark.parametrize("name", ["requeue", "discard"])
-def test_a_job_may_be_called_like_a_route(server: ServerProcess, store: octostore.OctoStore, name: str) -> None:
-    """What is not a call of ours is about the job."""
+def test_a_job_may_have_the_name_of_a_route(server: ServerProcess, store: octostore.OctoStore, name: str) -> None:
+    """Methods that the route does not use refer to the job."""
     assert store.claim_job(name, "ann").status == "claimed"
     owner = store.get_job_owner(name)
     assert owner is not None

@@ -1,4 +1,4 @@
-"""The OpenAPI document is valid, complete, and says what is so: schemathesis asks a real server."""
+"""The OpenAPI document is valid, complete and true: schemathesis compares it with a real server."""
 
 import json
 import os
@@ -24,7 +24,7 @@ each_operation = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda ope
 
 
 def schema_in(where: Any) -> dict[str, Any]:
-    """A schema of the document that stands by itself."""
+    """A self-contained schema from the document."""
     return {**where, "components": DOCUMENT["components"]}
 
 
@@ -42,22 +42,22 @@ class TestDocument:
     def test_its_schemas_are_valid(self) -> None:
         for schema in DOCUMENT["components"]["schemas"].values():
             jsonschema_rs.meta.validate({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema})
-            jsonschema_rs.Draft202012Validator(schema_in(schema))  # which finds references that lead nowhere
+            jsonschema_rs.Draft202012Validator(schema_in(schema))  # finds dangling references
 
     def test_it_has_every_route(self) -> None:
-        told = {(method.upper(), path) for path, operations in DOCUMENT["paths"].items() for method in operations}
-        assert told == {(route.method, route.path) for route in ROUTES}
+        documented = {(method.upper(), path) for path, operations in DOCUMENT["paths"].items() for method in operations}
+        assert documented == {(route.method, route.path) for route in ROUTES}
 
     def test_it_is_served(self, server: ServerProcess) -> None:
-        answer = server.get("/openapi.json", token="")
-        assert answer.headers["content-type"] == "application/json"
-        assert answer.json == json.loads(json.dumps(DOCUMENT))
+        response = server.get("/openapi.json", token="")
+        assert response.headers["content-type"] == "application/json"
+        assert response.json == json.loads(json.dumps(DOCUMENT))
 
-    def test_names_of_operations_are_unique(self) -> None:
+    def test_operation_ids_are_unique(self) -> None:
         names = [operation["operationId"] for operation in OPERATIONS]
         assert sorted(names) == sorted(set(names))
 
-    def test_failures_always_say_what_and_which(self) -> None:
+    def test_failures_always_have_a_message_a_code_and_a_request_id(self) -> None:
         assert {"error", "code", "request_id"} <= set(DOCUMENT["components"]["schemas"]["Failure"]["required"])
 
 
@@ -76,7 +76,7 @@ class TestExamples:
                 assert is_valid(parameter["schema"], example), parameter
 
     @each_operation
-    def test_every_good_answer_in_json_has_one_that_matches(self, operation: dict[str, Any]) -> None:
+    def test_every_successful_json_response_has_an_example_that_matches(self, operation: dict[str, Any]) -> None:
         for status, response in responses_of(operation):
             content = response.get("content", {}).get("application/json", {})
             if not content or status >= "300" or operation["operationId"] == "openapi":
@@ -88,14 +88,14 @@ class TestExamples:
 
     def test_fields_of_bodies_match_their_schema(self) -> None:
         for name, schema in DOCUMENT["components"]["schemas"].items():
-            for field, told in schema.get("properties", {}).items():
-                for option in (told, *told.get("anyOf", [])):
+            for field, described in schema.get("properties", {}).items():
+                for option in (described, *described.get("anyOf", [])):
                     for example in option.get("examples", []):
                         assert is_valid(option, example), (name, field, example)
 
 
 class TestWhatSchemathesisLeavesOut:
-    """Streams do not end, so schemathesis cannot read them; and it never asks for problems."""
+    """Schemathesis cannot read streams, because they do not end, and never asks for problem documents."""
 
     def test_watching(self, server: ServerProcess) -> None:
         schema = DOCUMENT["paths"]["/locks/{job_id}/watch"]["get"]["responses"]["200"]["content"]["text/event-stream"]
@@ -108,11 +108,11 @@ class TestWhatSchemathesisLeavesOut:
         with server.stream("/events") as events:
             assert is_valid(schema["x-event-data"], events.next().data)
 
-    def test_an_error_as_a_problem(self, server: ServerProcess) -> None:
-        answer = server.get("/jobs?limit=0", headers={"Accept": "application/problem+json"})
+    def test_an_error_as_a_problem_document(self, server: ServerProcess) -> None:
+        response = server.get("/jobs?limit=0", headers={"Accept": "application/problem+json"})
         responses = dict(responses_of(DOCUMENT["paths"]["/jobs"]["get"]))
-        assert answer.headers["content-type"] == "application/problem+json"
-        assert is_valid(responses["400"]["content"]["application/problem+json"]["schema"], answer.json)
+        assert response.headers["content-type"] == "application/problem+json"
+        assert is_valid(responses["400"]["content"]["application/problem+json"]["schema"], response.json)
 
 
 # Schemathesis
@@ -120,7 +120,7 @@ class TestWhatSchemathesisLeavesOut:
 
 @pytest.fixture(scope="module")
 def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A server whose admin has a token from a file: nothing that is sent to it can revoke or rotate that one."""
+    """A server whose admin token is from a file, so that no request can revoke or rotate it."""
     home = tmp_path_factory.mktemp("home")
     token, tokens_file = new_token(), home / "tokens"
     tokens_file.touch(mode=0o600)
@@ -132,21 +132,21 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 CONFIG = """
 [checks.positive_data_acceptance]
-# A session that has ended is gone (410), and a deadline of a millisecond cannot be met (408): no fault of the request.
+# Valid requests too: an ended session is gone (410), and a deadline of a millisecond cannot be met (408).
 expected-statuses = [200, 201, 204, 401, 403, 404, 408, 409, 410]
 [checks.negative_data_rejection]
-# A header that nobody knows is ignored, as HTTP has it.
+# Unknown headers are ignored, as in HTTP.
 expected-statuses = [400, 401, 403, 404, 405, 406, 409, 410, 415, 422, 428, 429, "5xx"]
 [[operations]]
 include-operation-id = "mcp"
-# What a message may say is the protocol's, and its answers tell what is wrong.
+# The protocol defines the messages, and its replies say what is wrong.
 [operations.checks.positive_data_acceptance]
 expected-statuses = [200, 202, 400, 401, 403, 404, 408, 409]
 """
 
 
 def run_schemathesis(target: ServerProcess, folder: Path, *arguments: str) -> None:
-    """All its checks, on everything but the stream, which does not end."""
+    """Run all its checks on everything but the endless stream."""
     config = folder / "schemathesis.toml"
     config.write_text(CONFIG)
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(config)]
@@ -166,7 +166,7 @@ def run_schemathesis(target: ServerProcess, folder: Path, *arguments: str) -> No
 
 
 class TestSchemathesis:
-    """The same requests every time, so that a failure is about what was changed; others in the long form."""
+    """The same requests every time, so that a failure comes from a change; random ones in the slow test."""
 
     def test_it_finds_nothing(self, target: ServerProcess, tmp_path: Path) -> None:
         same = ("--seed", "1", "--max-examples", "2", "--generation-codec", "ascii")
@@ -175,5 +175,5 @@ class TestSchemathesis:
     @pytest.mark.slow
     @pytest.mark.timeout(3_600)
     @pytest.mark.parametrize("codec", ["ascii", "utf-8"])
-    def test_it_finds_nothing_in_a_long_time(self, codec: str, target: ServerProcess, tmp_path: Path) -> None:
+    def test_it_finds_nothing_in_a_long_run(self, codec: str, target: ServerProcess, tmp_path: Path) -> None:
         run_schemathesis(target, tmp_path, "--max-examples", "500", "--generation-codec", codec)

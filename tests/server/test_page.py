@@ -1,4 +1,4 @@
-"""How the live page gets to a browser: its shell, what it loads, and what the browser may do with it."""
+"""How the live page reaches a browser: its shell, its assets, and the security policy."""
 
 import gzip
 import zipfile
@@ -17,8 +17,8 @@ BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 FILES = assets().by_path
 
 
-def look(server: ServerProcess, path: str = "/", method: str = "GET", **headers: str) -> Response:
-    """As a browser does, which has no token."""
+def browse(server: ServerProcess, path: str = "/", method: str = "GET", **headers: str) -> Response:
+    """Like a browser, without a token."""
     return server.request(method, path, token="", headers={"Accept": BROWSER, **headers})
 
 
@@ -26,76 +26,76 @@ def look(server: ServerProcess, path: str = "/", method: str = "GET", **headers:
 
 
 def test_a_browser_gets_the_page(server: ServerProcess) -> None:
-    answer = look(server)
-    assert (answer.status, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
-    assert answer.headers["cache-control"] == "no-store"
-    assert answer.headers["vary"] == "accept"
-    assert answer.body == assets().shell
+    response = browse(server)
+    assert (response.status, response.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert response.headers["cache-control"] == "no-store"
+    assert response.headers["vary"] == "accept"
+    assert response.body == assets().shell
 
 
-def test_its_addresses_are_relative_and_lead_somewhere(server: ServerProcess) -> None:
+def test_its_links_are_relative_and_exist(server: ServerProcess) -> None:
     shell = assets().shell.decode()
     assert "{assets}" not in shell
     assert 'href="/' not in shell
     assert 'src="/' not in shell
     for name in ("style.css", "app.js"):
         assert f'"{assets().folder}/{name}"' in shell
-        assert look(server, f"/{assets().folder}/{name}").status == 200
+        assert browse(server, f"/{assets().folder}/{name}").status == 200
 
 
-def test_others_are_told_where_to_go_from_here(server: ServerProcess) -> None:
+def test_other_clients_get_links_as_json(server: ServerProcess) -> None:
     for accept in ("*/*", "application/json"):
-        answer = look(server, Accept=accept)
-        assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
-        assert answer.json["name"] == "OctoStore"
-        assert [answer.json[name] for name in ("page", "docs", "openapi")] == ["/", "/docs", "/openapi.json"]
+        response = browse(server, Accept=accept)
+        assert (response.status, response.headers["content-type"]) == (200, "application/json")
+        assert response.json["name"] == "OctoStore"
+        assert [response.json[name] for name in ("page", "docs", "openapi")] == ["/", "/docs", "/openapi.json"]
 
 
 @pytest.mark.parametrize("path", ["/", "/docs"])
-def test_pages_run_and_show_nothing_but_our_own(server: ServerProcess, path: str) -> None:
-    answer = look(server, path)
+def test_pages_load_only_our_own_scripts_and_styles(server: ServerProcess, path: str) -> None:
+    response = browse(server, path)
     for name, value in security_headers(PAGE_POLICY):
-        assert answer.headers[name.decode()].encode() == value
-    policy = answer.headers["content-security-policy"]
+        assert response.headers[name.decode()].encode() == value
+    policy = response.headers["content-security-policy"]
     assert "unsafe" not in policy
     assert "require-trusted-types-for 'script'" in policy
-    assert answer.headers["cross-origin-opener-policy"] == "same-origin"
-    assert b"<style" not in answer.body
-    assert b"style=" not in answer.body
+    assert response.headers["cross-origin-opener-policy"] == "same-origin"
+    assert b"<style" not in response.body
+    assert b"style=" not in response.body
 
 
-def test_data_shows_and_runs_nothing_at_all(server: ServerProcess) -> None:
+def test_data_may_load_and_run_nothing(server: ServerProcess) -> None:
     for path in ("/jobs", "/health", f"/{assets().folder}/app.js", "/nowhere"):
-        assert look(server, path).headers["content-security-policy"].encode() == DATA_POLICY
+        assert browse(server, path).headers["content-security-policy"].encode() == DATA_POLICY
 
 
-# What it loads
+# Assets
 
 
 @pytest.mark.parametrize("path", FILES)
-def test_an_asset_is_kept_for_ever(server: ServerProcess, path: str) -> None:
-    plain, packed = look(server, path), look(server, path, **{"Accept-Encoding": "br, gzip, deflate"})
-    for answer in (plain, packed):
-        assert answer.status == 200
+def test_an_asset_is_cached_forever(server: ServerProcess, path: str) -> None:
+    plain, packed = browse(server, path), browse(server, path, **{"Accept-Encoding": "br, gzip, deflate"})
+    for response in (plain, packed):
+        assert response.status == 200
         for name, value in security_headers(cache=b"public, max-age=31536000, immutable"):
-            assert answer.headers[name.decode()].encode() == value
-        assert answer.headers["vary"] == "accept-encoding"
-        assert answer.headers["content-type"].encode() == TYPES[path.rpartition(".")[2]]
+            assert response.headers[name.decode()].encode() == value
+        assert response.headers["vary"] == "accept-encoding"
+        assert response.headers["content-type"].encode() == TYPES[path.rpartition(".")[2]]
     assert "content-encoding" not in plain.headers
     assert packed.headers["content-encoding"] == "gzip"
     assert gzip.decompress(packed.body) == plain.body
 
 
-def test_nobody_gets_gzip_who_refuses_it(server: ServerProcess) -> None:
+def test_gzip_is_sent_only_to_clients_that_accept_it(server: ServerProcess) -> None:
     path = next(iter(FILES))
     for refused in ("identity", "gzip;q=0", "br, gzip; q=0.0", "xgzip"):
-        assert "content-encoding" not in look(server, path, **{"Accept-Encoding": refused}).headers
-    assert look(server, path, **{"Accept-Encoding": "GZIP;q=0.5"}).headers["content-encoding"] == "gzip"
+        assert "content-encoding" not in browse(server, path, **{"Accept-Encoding": refused}).headers
+    assert browse(server, path, **{"Accept-Encoding": "GZIP;q=0.5"}).headers["content-encoding"] == "gzip"
 
 
 @pytest.mark.parametrize("path", ["/", next(iter(FILES))])
-def test_a_head_is_what_a_get_begins_with(server: ServerProcess, path: str) -> None:
-    head, whole = look(server, path, "HEAD"), look(server, path)
+def test_head_returns_the_headers_of_get(server: ServerProcess, path: str) -> None:
+    head, whole = browse(server, path, "HEAD"), browse(server, path)
     different = {"x-request-id", "date"}
     assert (head.status, head.body) == (200, b"")
     assert {name: value for name, value in head.headers.items() if name not in different} == {
@@ -103,24 +103,24 @@ def test_a_head_is_what_a_get_begins_with(server: ServerProcess, path: str) -> N
     }
 
 
-def test_what_is_not_there_is_not_there(server: ServerProcess) -> None:
+def test_unknown_assets_are_404(server: ServerProcess) -> None:
     earlier = f"/ui/{'0' * 16}/app.js"
     folder = assets().folder
     for path in (earlier, f"/{folder}", f"/{folder}/", f"/{folder}/index.html", f"/{folder}/../app.py", "/ui", "/ui/"):
-        answer = look(server, path)
-        assert (answer.status, answer.json["code"]) == (404, "no_such_route")
-        assert answer.headers["cache-control"] == "no-store"
+        response = browse(server, path)
+        assert (response.status, response.json["code"]) == (404, "no_such_route")
+        assert response.headers["cache-control"] == "no-store"
     file = next(iter(FILES))
-    assert look(server, file, "POST").status == 405
-    assert look(server, file.replace("/", "*", 1)).status == look(server, "*").status == 404
+    assert browse(server, file, "POST").status == 405
+    assert browse(server, file.replace("/", "*", 1)).status == browse(server, "*").status == 404
 
 
-def test_all_of_it_is_small(server: ServerProcess) -> None:
+def test_the_whole_page_is_small(server: ServerProcess) -> None:
     paths = ["/", *FILES]
-    assert sum(len(look(server, path, **{"Accept-Encoding": "gzip"}).body) for path in paths) < 60_000
+    assert sum(len(browse(server, path, **{"Accept-Encoding": "gzip"}).body) for path in paths) < 60_000
 
 
-def test_its_address_changes_with_any_of_it() -> None:
+def test_the_asset_folder_changes_with_any_file() -> None:
     one = Assets({"index.html": b"{assets}", "app.js": b"1", "views/now.js": b"2"})
     assert sorted(one.by_path) == [f"/{one.folder}/app.js", f"/{one.folder}/views/now.js"]
     assert one.shell.decode() == one.folder
@@ -132,7 +132,7 @@ def test_its_address_changes_with_any_of_it() -> None:
     assert len({one.folder, *(Assets(other).folder for other in others)}) == 4
 
 
-def test_all_of_it_is_in_the_wheel(tmp_path: Path) -> None:
+def test_all_assets_are_in_the_wheel(tmp_path: Path) -> None:
     (wheel,) = WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
     page = "octostore/server/page/"
     inside = {name.removeprefix(page) for name in zipfile.ZipFile(wheel).namelist() if name.startswith(page)}

@@ -1,4 +1,4 @@
-"""What the live page's cookie cannot do, over the whole table of routes: a new route is covered by being in it."""
+"""What the live page's cookie cannot do, for every route in the table, so that new routes are covered."""
 
 import json
 from typing import Any
@@ -35,13 +35,13 @@ def path_of(route: Route) -> str:
 
 
 def body_of(route: Route) -> Any:
-    """As in its example, with a lease that nobody has."""
+    """The body of its example, with an unknown lease."""
     if route.body is None:
         return None
     return json.loads(json.dumps(route.example.get("body", {})).replace("$LEASE", "none"))
 
 
-def logged_in(server: ServerProcess, token: str) -> Browser:
+def log_in(server: ServerProcess, token: str) -> Browser:
     browser = Browser(server)
     assert browser.log_in(token=token).status == 204
     return browser
@@ -49,23 +49,25 @@ def logged_in(server: ServerProcess, token: str) -> Browser:
 
 @pytest.fixture(scope="module")
 def admin(server: ServerProcess) -> Browser:
-    return logged_in(server, server.token)
+    return log_in(server, server.token)
 
 
-# Who may only read
+# Read-only logins
 
 
 @pytest.mark.parametrize("by", ["cookie", "token"])
-def test_in_a_batch_nothing_is_done_for_who_may_only_read(server: ServerProcess, by: str) -> None:
+def test_a_read_only_principal_changes_nothing_in_a_batch(server: ServerProcess, by: str) -> None:
     token, _ = made(server, "reader", "read")
     commands = [as_command(BY_OPERATION[operation]) for operation in OPERATIONS]
     seq = server.seq
     if by == "cookie":
-        answer = logged_in(server, token).post("/ui/api/batch", {"commands": commands})
+        response = log_in(server, token).post("/ui/api/batch", {"commands": commands})
     else:
-        answer = server.post("/batch", {"commands": commands}, token=token)
-    told = zip(OPERATIONS, answer.json["answers"], strict=True)
-    assert [operation for operation, one in told if (one["status"], one["body"]["code"]) != (403, "not_allowed")] == []
+        response = server.post("/batch", {"commands": commands}, token=token)
+    replies = zip(OPERATIONS, response.json["answers"], strict=True)
+    assert [
+        operation for operation, one in replies if (one["status"], one["body"]["code"]) != (403, "not_allowed")
+    ] == []
     assert server.seq == seq
 
 
@@ -74,17 +76,17 @@ def as_command(route: Route) -> dict[str, Any]:
     return {"command": route.operation, **names, **(body_of(route) or {})}
 
 
-def test_every_route_that_changes_something_needs_more_than_reading() -> None:
-    """But those about one's own login and token, and those whose commands and tools have scopes themselves."""
+def test_every_route_that_changes_something_needs_more_than_the_read_scope() -> None:
+    """Except those about the caller's own login and token, and those whose commands and tools have their own scopes."""
     unscoped = {route.operation for route in ROUTES if route.method != "GET" and route.scope in {None, "read"}}
     assert unscoped == {"batch", "mcp", "rotate_token", "make_link", "log_in", "log_out"}
 
 
-# Where the cookie does not count
+# Where the cookie is not accepted
 
 
 @pytest.mark.parametrize("route", NOT_FOR_THE_PAGE, ids=by_name)
-def test_the_cookie_is_no_credential_of_what_is_not_for_the_page(admin: Browser, route: Route) -> None:
+def test_routes_that_are_not_for_the_page_do_not_accept_the_cookie(admin: Browser, route: Route) -> None:
     assert is_refused(admin.call(route.method, path_of(route), body_of(route)), "authentication_required")
     assert admin.call(route.method, MOUNT + path_of(route), body_of(route)).status == 404
 
@@ -106,40 +108,42 @@ def test_the_cookie_is_no_credential_of_what_is_not_for_the_page(admin: Browser,
         "/jobs;/ui/api/",
     ],
 )
-def test_no_other_address_takes_the_cookie(admin: Browser, path: str) -> None:
+def test_no_other_path_accepts_the_cookie(admin: Browser, path: str) -> None:
     assert admin.get("/ui/api/jobs").status == 200
-    answer = admin.get(path)
-    assert answer.status in {400, 401, 404}
-    assert b'"jobs"' not in answer.body
+    response = admin.get(path)
+    assert response.status in {400, 401, 404}
+    assert b'"jobs"' not in response.body
 
 
-def test_what_is_public_tells_the_cookie_no_more_than_anybody(server: ServerProcess, admin: Browser) -> None:
+def test_public_routes_ignore_the_cookie(server: ServerProcess, admin: Browser) -> None:
     server.post("/jobs", {"kind": "build", "queue": "secret-queue"})
     assert b"secret-queue" in server.get("/metrics").body
     assert b"secret-queue" not in admin.get("/metrics").body
 
 
-# Other pages
+# Other sites
 
 
 @pytest.mark.parametrize("headers", [{"Origin": ""}, {"Origin": "http://evil.example"}], ids=["none", "another"])
 @pytest.mark.parametrize("route", UNSAFE, ids=by_name)
-def test_nothing_is_done_without_our_own_origin(admin: Browser, route: Route, headers: dict[str, str]) -> None:
+def test_a_request_without_our_own_origin_changes_nothing(
+    admin: Browser, route: Route, headers: dict[str, str]
+) -> None:
     seq = admin.server.seq
-    answer = admin.call(route.method, path_of(route), body_of(route), **headers)
-    assert (answer.status, answer.json["code"]) == (403, "origin_not_allowed")
+    response = admin.call(route.method, path_of(route), body_of(route), **headers)
+    assert (response.status, response.json["code"]) == (403, "origin_not_allowed")
     assert admin.server.seq == seq
 
 
-# Revoked elsewhere
+# Revocation on another server
 
 
 def test_a_token_revoked_elsewhere_ends_the_login_and_its_streams_here(server: ServerProcess) -> None:
-    """On every server of the store, whoever revokes it."""
+    """On every server of the store."""
     token, token_id = made(server, "revoked-elsewhere", "read", "claim")
     paths = "/ui/api/events", "/ui/api/events?heartbeats=kept"
     with ServerProcess(server.home) as other:
-        browsers = [logged_in(server, token), Browser(other)]
+        browsers = [log_in(server, token), Browser(other)]
         browsers[1].cookie = browsers[0].cookie
         streams = [browser.stream(path) for browser in browsers for path in paths]
         for stream in streams:
@@ -147,9 +151,9 @@ def test_a_token_revoked_elsewhere_ends_the_login_and_its_streams_here(server: S
         with octostore.connect(f"sqlite:///{server.home}/octostore.db") as store:
             store.revoke_token(token_id)
         for stream in streams:
-            stream.rest()  # or this would not end
+            stream.rest()  # returns because the server ends the stream
             stream.close()
         for browser in browsers:
             assert is_refused(browser.get("/ui/api/jobs"))
-            assert is_refused(browser.post("/ui/api/jobs/wanted/claim", {"owner": "somebody"}))
+            assert is_refused(browser.post("/ui/api/jobs/wanted/claim", {"owner": "someone"}))
     assert server.get("/jobs/wanted").json["is_known"] is False

@@ -1,4 +1,4 @@
-"""A connection, byte by byte and without a socket: what is read when, what is answered, and when it ends."""
+"""A connection, byte by byte and without a socket: what it reads when, its responses, and when it ends."""
 
 import asyncio
 import errno
@@ -24,7 +24,7 @@ IDLE_SECONDS, REQUEST_SECONDS, WRITE_SECONDS = 7, 3, 11
 
 
 class Transport(asyncio.Transport):
-    """What a client sees of a connection, and whether anything is read from it."""
+    """What a client gets from a connection, and whether the server reads from it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class Transport(asyncio.Transport):
         self.address: str | None = "192.0.2.7"
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """As uvloop does: the system is asked each time, and knows no address of a client that has gone."""
+        """Like uvloop: asks the system each time, which knows no address of a disconnected client."""
         if name != "peername":
             return default
         if self.address is None:
@@ -55,7 +55,7 @@ class Transport(asyncio.Transport):
         self._is_closing = self.is_aborted = True
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        assert (high, low) == (0, None), "whatever is not taken at once is to be timed"
+        assert (high, low) == (0, None), "all buffered data must count for the write timeout"
 
     def pause_reading(self) -> None:
         assert not self._is_paused
@@ -70,7 +70,7 @@ class Transport(asyncio.Transport):
 
 
 class Client:
-    """One client, and an application that does what the test says."""
+    """One client, and an application whose handler the test sets."""
 
     def __init__(self, handle: Callable[[Request], Awaitable[None]]) -> None:
         settings = Settings(
@@ -79,14 +79,14 @@ class Client:
             write_seconds=WRITE_SECONDS,
             max_body_bytes=100,
         )
-        self.all = Connections(settings, self._answer)
+        self.all = Connections(settings, self._respond)
         self._handle = handle
         self.transport = Transport()
         self.connection: Connection = self.all.accept()
         self.connection.connection_made(self.transport)
         self.paths: list[str] = []
 
-    async def _answer(self, request: Request) -> None:
+    async def _respond(self, request: Request) -> None:
         self.paths.append(request.raw_path)
         try:
             await self._handle(request)
@@ -151,10 +151,10 @@ class Gate:
         self._open.set()
 
 
-# In pieces
+# Reading in pieces
 
 
-def test_a_request_may_come_byte_by_byte() -> None:
+def test_a_request_may_arrive_byte_by_byte() -> None:
     async def test(client: Client) -> None:
         request = (
             b"POST /a HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nTrailer: x\r\n\r\n"
@@ -167,7 +167,7 @@ def test_a_request_may_come_byte_by_byte() -> None:
     with_client(test)
 
 
-def test_answers_come_in_the_order_of_requests_and_one_after_the_other() -> None:
+def test_responses_come_one_by_one_in_the_order_of_requests() -> None:
     async def test(client: Client) -> None:
         await client.send(b"".join(GET % number for number in range(5)))
         assert client.paths == [f"/{number}" for number in range(5)]
@@ -178,16 +178,16 @@ def test_answers_come_in_the_order_of_requests_and_one_after_the_other() -> None
     with_client(test)
 
 
-def test_nothing_is_read_while_a_request_waits_for_its_turn() -> None:
+def test_reading_pauses_while_a_request_waits_for_its_turn() -> None:
     async def test(client: Client) -> None:
         gate = Gate()
         client._handle = gate
         await client.send(GET % 1)
-        assert client.transport.is_reading(), "or a client that goes would not be noticed"
-        assert client.has_all_the_time(), "waiting is not slowness"
+        assert client.transport.is_reading(), "to notice a disconnect"
+        assert client.has_all_the_time(), "no timeout while the client waits"
         await client.send(GET % 2 + b"GET /3 HT")
         assert not client.transport.is_reading()
-        assert client.has_all_the_time(), "nobody is slow who is not listened to"
+        assert client.has_all_the_time(), "no timeout while reading is paused"
         gate.open()
         await client.send()
         assert client.statuses == [401, 401]
@@ -197,7 +197,7 @@ def test_nothing_is_read_while_a_request_waits_for_its_turn() -> None:
     with_client(test)
 
 
-def test_reading_goes_on_while_somebody_has_to_know_when_the_client_goes() -> None:
+def test_reading_continues_while_a_handler_watches_for_a_disconnect() -> None:
     async def test(client: Client) -> None:
         gate = Gate(watches=True)
         client._handle = gate
@@ -212,8 +212,8 @@ def test_reading_goes_on_while_somebody_has_to_know_when_the_client_goes() -> No
     with_client(test)
 
 
-@pytest.mark.parametrize("end", [b"", b"Connection: close\r\n"], ids=["requests", "what we do not want to hear"])
-def test_behind_more_than_we_keep_the_client_may_be_gone_so_it_is_cut_off(end: bytes) -> None:
+@pytest.mark.parametrize("end", [b"", b"Connection: close\r\n"], ids=["requests", "ignored data"])
+def test_a_watched_client_that_sends_more_than_we_buffer_is_cut_off(end: bytes) -> None:
     async def test(client: Client) -> None:
         client._handle = Gate(watches=True)
         await client.send(b"GET /1 HTTP/1.1\r\n" + end + HOST + b"\r\n")
@@ -226,7 +226,7 @@ def test_behind_more_than_we_keep_the_client_may_be_gone_so_it_is_cut_off(end: b
     with_client(test)
 
 
-def test_who_does_not_read_gets_no_more_answers() -> None:
+def test_a_client_that_does_not_read_gets_no_more_responses() -> None:
     async def test(client: Client) -> None:
         client.connection.pause_writing()
         await client.send(GET % 1, GET % 2)
@@ -239,7 +239,7 @@ def test_who_does_not_read_gets_no_more_answers() -> None:
     with_client(test)
 
 
-def test_who_does_not_read_is_cut_off_whatever_it_has_begun_to_send() -> None:
+def test_a_client_that_does_not_read_is_cut_off_even_in_the_middle_of_a_request() -> None:
     async def test(client: Client) -> None:
         client.connection.pause_writing()
         await client.send(GET % 1 + GET % 2 + b"GET /x")
@@ -248,7 +248,7 @@ def test_who_does_not_read_is_cut_off_whatever_it_has_begun_to_send() -> None:
     with_client(test)
 
 
-def test_who_stops_reading_in_the_middle_is_cut_off_whatever_it_has_begun_to_send() -> None:
+def test_a_client_that_stops_reading_is_cut_off_even_in_the_middle_of_a_request() -> None:
     async def handle(request: Request) -> None:
         request.send(Response(b"yes"))
         clients[0].connection.pause_writing()
@@ -263,7 +263,7 @@ def test_who_stops_reading_in_the_middle_is_cut_off_whatever_it_has_begun_to_sen
     with_client(test, handle)
 
 
-def test_what_is_sent_ahead_is_made_into_requests_as_they_can_be_answered() -> None:
+def test_pipelined_data_is_parsed_only_as_requests_are_handled() -> None:
     async def test(client: Client) -> None:
         gate = Gate()
         client._handle = gate
@@ -282,7 +282,7 @@ def test_what_is_sent_ahead_is_made_into_requests_as_they_can_be_answered() -> N
 
 
 @pytest.mark.parametrize("size", [PARSE_CHUNK_BYTES, 100 * PARSE_CHUNK_BYTES])
-def test_a_large_body_that_came_in_one_piece_is_there_when_its_request_is_answered(size: int) -> None:
+def test_a_large_body_in_one_piece_is_complete_when_its_request_is_handled(size: int) -> None:
     async def handle(request: Request) -> None:
         request.send(Response(str(len(request.complete_body(size))).encode()))
 
@@ -295,7 +295,7 @@ def test_a_large_body_that_came_in_one_piece_is_there_when_its_request_is_answer
     with_client(test, handle)
 
 
-def test_the_rest_of_a_head_is_read_once_what_came_before_it_is_answered() -> None:
+def test_the_rest_of_a_head_is_read_once_earlier_requests_are_handled() -> None:
     async def test(client: Client) -> None:
         gate = Gate()
         client._handle = gate
@@ -312,7 +312,7 @@ def test_the_rest_of_a_head_is_read_once_what_came_before_it_is_answered() -> No
     with_client(test)
 
 
-# What is not HTTP
+# Malformed requests
 
 
 GARBAGE = [b"\x00\x01nonsense\r\n\r\n", b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", b"POST / HTTP/1.1\r\n" + HOST]
@@ -321,14 +321,14 @@ GARBAGE[2] += b"Transfer-Encoding: chunked\r\n\r\nx\r\n"
 
 @pytest.mark.parametrize("garbage", GARBAGE, ids=["no head", "a refused head", "a broken body"])
 @pytest.mark.parametrize("is_one_piece", [True, False])
-def test_requests_that_garbage_follows_are_answered_and_so_is_the_garbage(garbage: bytes, is_one_piece: bool) -> None:
+def test_requests_before_garbage_get_responses_and_so_does_the_garbage(garbage: bytes, is_one_piece: bool) -> None:
     async def test(client: Client) -> None:
         gate = Gate()
         client._handle = gate
         sent = GET % 1 + GET % 2 + garbage + GET % 3
         await client.send(*([sent] if is_one_piece else [sent[:100], sent[100:]]))
         assert not client.transport.is_closing()
-        assert not client.transport.is_reading(), "or it could keep us busy with nothing"
+        assert not client.transport.is_reading(), "more garbage would only waste time"
         assert client.has_all_the_time()
         gate.open()
         await client.send()
@@ -338,7 +338,7 @@ def test_requests_that_garbage_follows_are_answered_and_so_is_the_garbage(garbag
     with_client(test)
 
 
-def test_a_request_that_takes_long_is_answered_although_the_next_one_does_not_come() -> None:
+def test_a_slow_request_gets_its_response_although_the_next_one_times_out() -> None:
     async def test(client: Client) -> None:
         gate = Gate()
         client._handle = gate
@@ -356,12 +356,12 @@ def test_a_request_that_takes_long_is_answered_although_the_next_one_does_not_co
     with_client(test)
 
 
-def test_who_goes_on_sending_after_its_last_request_is_not_listened_to() -> None:
+def test_data_after_the_last_request_is_not_read() -> None:
     async def test(client: Client) -> None:
         gate = Gate()
         client._handle = gate
         await client.send(b"GET /1 HTTP/1.1\r\nConnection: close\r\n" + HOST + b"\r\n")
-        assert client.transport.is_reading(), "or a client that goes would not be noticed"
+        assert client.transport.is_reading(), "to notice a disconnect"
         await client.send(b"more", b"and more")
         assert not client.transport.is_reading()
         gate.open()
@@ -374,7 +374,7 @@ def test_who_goes_on_sending_after_its_last_request_is_not_listened_to() -> None
 # Bodies
 
 
-def test_a_body_is_not_read_before_somebody_wants_it() -> None:
+def test_a_body_is_not_read_before_the_handler_wants_it() -> None:
     async def test(client: Client) -> None:
         gate = Gate(reads_body=True)
         client._handle = gate
@@ -393,7 +393,7 @@ def test_a_body_is_not_read_before_somebody_wants_it() -> None:
 
 
 @pytest.mark.parametrize("is_refused", [False, True])
-def test_a_body_is_not_waited_for_any_longer_when_the_head_came_in_pieces(is_refused: bool) -> None:
+def test_the_time_limit_of_a_body_is_the_same_when_the_head_came_in_pieces(is_refused: bool) -> None:
     async def refuse(request: Request) -> None:
         request.send(Response(b"no", 401))
 
@@ -404,7 +404,7 @@ def test_a_body_is_not_waited_for_any_longer_when_the_head_came_in_pieces(is_ref
     with_client(test, refuse if is_refused else echo)
 
 
-def test_a_body_that_nobody_wanted_is_dropped_as_it_comes() -> None:
+def test_an_unwanted_body_is_dropped_as_it_arrives() -> None:
     async def test(client: Client) -> None:
         gate = Gate()
         client._handle = gate
@@ -415,7 +415,7 @@ def test_a_body_that_nobody_wanted_is_dropped_as_it_comes() -> None:
         assert (client.statuses, client.transport.is_reading()) == ([401], True)
         assert client.has_time_until(REQUEST_SECONDS)
         await client.send(b"x" * 50_000)
-        assert len(request._body) == 50_000, "what came before it was refused"
+        assert len(request._body) == 50_000, "only what arrived before the refusal"
         assert client.has_time_until(IDLE_SECONDS)
         await client.send(GET % 2)
         assert client.statuses == [401, 401]
@@ -423,11 +423,11 @@ def test_a_body_that_nobody_wanted_is_dropped_as_it_comes() -> None:
     with_client(test)
 
 
-def test_no_more_of_a_body_is_kept_than_may_be() -> None:
+def test_no_more_of_a_body_is_kept_than_the_limit() -> None:
     async def handle(request: Request) -> None:
         try:
             await request.body(10)
-        except Exception:  # noqa: BLE001  # whatever it is
+        except Exception:  # noqa: BLE001  # any error will do
             request.send(Response(b"", 413))
 
     async def test(client: Client) -> None:
@@ -443,8 +443,8 @@ def test_no_more_of_a_body_is_kept_than_may_be() -> None:
     with_client(test, only_first)
 
 
-@pytest.mark.parametrize("body", [b"", b"{}"], ids=["waits to be asked", "does not"])
-def test_a_body_is_asked_for_when_it_is_wanted(body: bytes) -> None:
+@pytest.mark.parametrize("body", [b"", b"{}"], ids=["waits for 100", "does not wait"])
+def test_100_continue_is_sent_when_the_handler_wants_the_body(body: bytes) -> None:
     async def test(client: Client) -> None:
         head = b"POST /a HTTP/1.1\r\n" + HOST + b"Expect: 100-continue\r\nContent-Length: 2\r\n\r\n"
         await client.send(head + body)
@@ -458,7 +458,7 @@ def test_a_body_is_asked_for_when_it_is_wanted(body: bytes) -> None:
     with_client(test)
 
 
-def test_a_body_that_is_not_asked_for_may_not_come_so_that_nothing_can_follow() -> None:
+def test_a_connection_closes_after_a_refusal_without_100_continue() -> None:
     async def test(client: Client) -> None:
         gate = Gate()
         gate.open()
@@ -471,7 +471,7 @@ def test_a_body_that_is_not_asked_for_may_not_come_so_that_nothing_can_follow() 
     with_client(test)
 
 
-# The end
+# Closing
 
 
 @pytest.mark.parametrize(
@@ -484,13 +484,13 @@ def test_a_body_that_is_not_asked_for_may_not_come_so_that_nothing_can_follow() 
     ],
     ids=["close", "1.0", "1.0, keep-alive", "another protocol"],
 )
-def test_after_some_requests_it_ends_and_nothing_else_is_heard(head: bytes) -> None:
+def test_some_requests_end_the_connection_and_later_data_is_ignored(head: bytes) -> None:
     async def test(client: Client) -> None:
         gate = Gate()
         client._handle = gate
         await client.send(head + HOST + b"\r\n" + GET % 2)
         await client.send(b"\x00nonsense", GET % 3)
-        assert not client.transport.is_closing(), "it is still to be answered"
+        assert not client.transport.is_closing(), "the response is still pending"
         gate.open()
         await client.send()
         assert (client.paths, client.statuses) == (["/1"], [401])
@@ -501,7 +501,7 @@ def test_after_some_requests_it_ends_and_nothing_else_is_heard(head: bytes) -> N
 
 
 @pytest.mark.parametrize("length", [b"Content-Length: 25", b"Transfer-Encoding: chunked"])
-def test_a_body_that_another_protocol_could_have_said_is_not_taken_for_a_request(length: bytes) -> None:
+def test_an_upgrade_request_with_a_body_is_refused_so_that_the_body_is_not_taken_for_a_request(length: bytes) -> None:
     async def test(client: Client) -> None:
         head = b"POST /1 HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n" + HOST + length + b"\r\n\r\n"
         await client.send(head + GET % 2)
@@ -511,7 +511,7 @@ def test_a_body_that_another_protocol_could_have_said_is_not_taken_for_a_request
     with_client(test)
 
 
-def test_a_stop_waits_for_the_answer_and_for_no_other() -> None:
+def test_a_stop_waits_for_the_current_response_only() -> None:
     async def test(client: Client) -> None:
         gate = Gate()
         client._handle = gate
@@ -533,7 +533,7 @@ def test_a_stop_waits_for_the_answer_and_for_no_other() -> None:
     with_client(test)
 
 
-def test_a_stop_does_not_wait_for_a_request_that_was_cut_off_before_it_began() -> None:
+def test_a_stop_does_not_wait_for_a_request_that_was_cut_off_before_it_started() -> None:
     async def test(client: Client) -> None:
         client.connection.data_received(GET % 1)
         client.all.abort()
@@ -543,7 +543,7 @@ def test_a_stop_does_not_wait_for_a_request_that_was_cut_off_before_it_began() -
     with_client(test)
 
 
-def test_nothing_is_carried_out_once_the_connection_ends() -> None:
+def test_no_request_is_handled_once_the_connection_closes() -> None:
     async def test(client: Client) -> None:
         client.connection.pause_writing()
         await client.send(GET % 1)
@@ -555,7 +555,7 @@ def test_nothing_is_carried_out_once_the_connection_ends() -> None:
     with_client(test)
 
 
-def test_a_client_that_goes_is_noticed_at_once() -> None:
+def test_a_disconnect_is_noticed_at_once() -> None:
     async def test(client: Client) -> None:
         gate = Gate(watches=True)
         client._handle = gate
@@ -564,14 +564,14 @@ def test_a_client_that_goes_is_noticed_at_once() -> None:
         client.connection.connection_lost(None)
         await client.send()
         assert gate.was_left
-        assert client.paths == ["/1"], "nobody waits for the second"
+        assert client.paths == ["/1"], "the second one is dropped"
         assert not client.all.in_progress
         assert not client.all.open
 
     with_client(test)
 
 
-def test_the_address_of_a_client_is_known_after_it_has_gone() -> None:
+def test_the_address_of_a_client_is_known_after_it_disconnected() -> None:
     addresses: list[str] = []
 
     async def handle(request: Request) -> None:
@@ -591,7 +591,7 @@ def test_the_address_of_a_client_is_known_after_it_has_gone() -> None:
     with_client(test, handle)
 
 
-def test_a_client_that_goes_in_the_middle_of_its_request() -> None:
+def test_a_client_that_disconnects_in_the_middle_of_its_request() -> None:
     gone: list[Exception] = []
 
     async def handle(request: Request) -> None:
@@ -610,7 +610,7 @@ def test_a_client_that_goes_in_the_middle_of_its_request() -> None:
     with_client(test, handle)
 
 
-def test_who_does_not_read_the_last_answer_is_cut_off_in_the_end() -> None:
+def test_a_client_that_does_not_read_the_last_response_is_cut_off_in_the_end() -> None:
     async def test(client: Client) -> None:
         await client.send(b"GET /1 HTTP/1.1\r\nConnection: close\r\n" + HOST + b"\r\n")
         client.connection.pause_writing()
@@ -624,7 +624,7 @@ def test_who_does_not_read_the_last_answer_is_cut_off_in_the_end() -> None:
     with_client(test)
 
 
-def test_who_reads_slowly_is_not_idle() -> None:
+def test_a_slow_reader_is_not_idle() -> None:
     async def test(client: Client) -> None:
         await client.send(GET % 1)
         client.connection.pause_writing()
@@ -637,7 +637,7 @@ def test_who_reads_slowly_is_not_idle() -> None:
     with_client(test)
 
 
-def test_a_deadline_that_has_passed_is_noticed_by_the_one_clock_of_all() -> None:
+def test_the_shared_clock_notices_a_passed_deadline() -> None:
     async def test(client: Client) -> None:
         await client.send(b"GET / HT")
         client.connection.deadline = client.all.loop.time()
@@ -652,7 +652,7 @@ def test_a_deadline_that_has_passed_is_noticed_by_the_one_clock_of_all() -> None
 
 
 @pytest.mark.parametrize("version", [b"1.1", b"1.0"])
-def test_a_stream_comes_in_chunks_for_those_who_know_them(version: bytes) -> None:
+def test_a_stream_is_chunked_for_clients_that_support_it(version: bytes) -> None:
     async def frames() -> Any:
         yield b"data: 1\n\n"
 
@@ -673,7 +673,7 @@ def test_a_stream_comes_in_chunks_for_those_who_know_them(version: bytes) -> Non
     with_client(test, handle)
 
 
-def test_a_stream_whose_reader_does_not_read_waits_and_ends_with_the_connection() -> None:
+def test_a_stream_pauses_while_its_client_does_not_read_and_ends_with_the_connection() -> None:
     async def frames() -> Any:
         while True:
             yield b"data: 1\n\n"
@@ -700,21 +700,21 @@ def test_a_stream_whose_reader_does_not_read_waits_and_ends_with_the_connection(
     with_client(test, handle)
 
 
-def test_many_that_are_answered_at_once_follow_on_one_that_is_not() -> None:
-    """Whatever is answered without waiting must not pile up on the stack."""
+def test_many_immediate_responses_may_follow_one_that_waits() -> None:
+    """Immediate responses must not pile up on the stack."""
 
     async def run() -> None:
         opened = asyncio.Event()
 
         async def wait(request: Request) -> None:
             await opened.wait()
-            answer(request)
+            respond(request)
 
-        def answer(request: Request) -> None:
+        def respond(request: Request) -> None:
             request.send(Response(b"", 200))
             request.close()
 
-        connections = Connections(Settings(), lambda r: wait(r) if r.raw_path == "/0" else answer(r))
+        connections = Connections(Settings(), lambda r: wait(r) if r.raw_path == "/0" else respond(r))
         connection, transport = connections.accept(), Transport()
         connection.connection_made(transport)
         connection.data_received(b"".join(GET % number for number in range(3_000)))
@@ -727,7 +727,7 @@ def test_many_that_are_answered_at_once_follow_on_one_that_is_not() -> None:
     asyncio.run(run())
 
 
-def test_an_answer_that_fails_halfway_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_response_that_fails_halfway_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     class Broken:
         def __init__(self, request: Request) -> None:
             self._request = request

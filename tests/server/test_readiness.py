@@ -1,4 +1,4 @@
-"""`/readyz` says that the store can be written, and nothing less; `/livez` only that the server is there."""
+"""`/readyz` says that the store can be written; `/livez` only that the server runs."""
 
 import http.client
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from tests.support.served import ServedStore
 
 
 class Disk(MemoryRows):
-    """One that can be full: everything works but to save."""
+    """When it is full, everything works except saving."""
 
     is_full = False
     saved = 0
@@ -35,7 +35,7 @@ def disk() -> Disk:
 
 @pytest.fixture
 def server(disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ServedStore]:
-    monkeypatch.setattr("octostore.server.services.PROBE_SECONDS", -1.0)  # each question is a probe of its own
+    monkeypatch.setattr("octostore.server.services.PROBE_SECONDS", -1.0)  # each request is a new probe
     server = ServedStore(LocalStore(lambda: MemoryBackend(disk)), tmp_path)
     yield server
     server.stop()
@@ -53,7 +53,7 @@ def status_of(server: ServedStore, path: str) -> int:
 def test_a_server_is_ready_while_its_store_can_be_written(server: ServedStore, disk: Disk) -> None:
     for number in range(1, 4):
         assert status_of(server, "/readyz") == 200
-        assert disk.saved == number, "each time something was written"
+        assert disk.saved == number, "each probe writes"
     disk.is_full = True
     assert status_of(server, "/readyz") == 503
     assert (status_of(server, "/livez"), status_of(server, "/jobs")) == (200, 200)
@@ -61,7 +61,7 @@ def test_a_server_is_ready_while_its_store_can_be_written(server: ServedStore, d
     assert status_of(server, "/readyz") == 200
 
 
-def test_those_who_ask_at_once_share_a_probe(server: ServedStore, disk: Disk) -> None:
+def test_requests_in_quick_succession_share_a_probe(server: ServedStore, disk: Disk) -> None:
     server._services.probe.seconds = 3_600
     assert [status_of(server, "/readyz") for _ in range(5)] == [200] * 5
     assert disk.saved == 1

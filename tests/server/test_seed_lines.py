@@ -1,4 +1,4 @@
-"""The requests of the documents that existing clients were written from, byte for byte: no `curl` is needed here."""
+"""The requests in the documents that existing clients follow, byte for byte, without `curl`."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from tests.support.server import ServerProcess
 
 
 class Line(NamedTuple):
-    """What curl makes of one."""
+    """The request that curl would send."""
 
     method: str
     path: str
@@ -67,9 +67,9 @@ def test_a_request_of_the_seed_documents_is_answered_as_they_say(
     agents = [server.new_token(f"{name}-{number}") for number in range(3)]
     lines = [read(document, agent) for agent in agents]
     assert {(line.method, line.path) for line in lines} == {("POST", f"/locks/{name}/acquire")}
-    answers = [send(server, line) for line in lines]
-    assert [answer.status for answer in answers] == [200] * 3
-    acquired, *others = [answer.json for answer in answers]
+    responses = [send(server, line) for line in lines]
+    assert [response.status for response in responses] == [200] * 3
+    acquired, *others = [response.json for response in responses]
     assert acquired["status"] == "acquired"
     assert {"lease_id", "expires_at"} <= set(acquired)
     for held in others:
@@ -78,7 +78,7 @@ def test_a_request_of_the_seed_documents_is_answered_as_they_say(
 
 
 def renew_and_release(server: ServerProcess, name: str, agents: list[str], acquired: Any) -> None:
-    """They say: renew while work is active, release when it completes; then somebody else may have it."""
+    """The documents say: renew while work is active, release when it completes; then others may acquire it."""
     lease = {"lease_id": acquired["lease_id"]}
     renewed = server.post(f"/locks/{name}/renew", lease, token=agents[0])
     assert (renewed.status, renewed.json["lease_id"]) == (200, acquired["lease_id"])

@@ -1,4 +1,4 @@
-"""Sessions belong to a principal: what one calls its own is nothing to others, and only its lease writes to it."""
+"""Sessions belong to a principal: others do not see them, and only the session's lease can write to it."""
 
 import re
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ _numbers = count(1)
 
 
 class Opened(NamedTuple):
-    """A session `name` of an agent of ann's. `token` is that with which it was opened."""
+    """A session of ann's agent, opened with `token`."""
 
     name: str
     token: str
@@ -25,15 +25,15 @@ class Opened(NamedTuple):
         return f"/sessions/{self.name}"
 
     @property
-    def as_operators_say(self) -> str:
+    def operator_path(self) -> str:
         return f"/sessions/ann%2F{self.name}"
 
 
 @pytest.fixture
 def opened(server: ServerProcess) -> Opened:
     name, token = f"session-{next(_numbers)}", server.new_token("ann")
-    answer = server.post("/sessions", {"agent": "ann-1", "session_id": name}, token=token)
-    return Opened(name, token, {"lease_id": answer.json["lease_id"]})
+    response = server.post("/sessions", {"agent": "ann-1", "session_id": name}, token=token)
+    return Opened(name, token, {"lease_id": response.json["lease_id"]})
 
 
 @pytest.fixture(scope="module")
@@ -48,28 +48,30 @@ def writes(path: str, lease: dict[str, str] | None = None) -> Iterator[tuple[str
     yield "DELETE", path, lease
 
 
-def told(answer: Response, name: str) -> tuple[int, str]:
-    """Without what differs from one request to the next, and from one name to another."""
+def comparable_response(response: Response, name: str) -> tuple[int, str]:
+    """The status and body, without parts that differ between requests or names."""
     body = re.sub(
         r'"request_id":"[^"]*"|\d{4}-\d\d-\d\dT[^"]*|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}',
         "",
-        answer.body.decode(),
+        response.body.decode(),
     )
-    return answer.status, body.replace(name, "NAME")
+    return response.status, body.replace(name, "NAME")
 
 
-def test_opening_reveals_to_nobody_what_exists(server: ServerProcess, opened: Opened, stranger: str) -> None:
-    answers = [
-        told(server.post("/sessions", {"agent": "eve", "session_id": name}, token=stranger), name)
-        for name in (opened.name, f"{opened.name}-of-nobody")
+def test_opening_a_session_does_not_reveal_those_of_others(
+    server: ServerProcess, opened: Opened, stranger: str
+) -> None:
+    responses = [
+        comparable_response(server.post("/sessions", {"agent": "eve", "session_id": name}, token=stranger), name)
+        for name in (opened.name, f"{opened.name}-unknown")
     ]
-    assert answers[0] == answers[1]
-    assert answers[0][0] == 201
+    assert responses[0] == responses[1]
+    assert responses[0][0] == 201
     assert server.get(opened.path, token=opened.token).json["agent"] == "ann-1"
 
 
-def test_neither_does_anything_else(server: ServerProcess, opened: Opened, stranger: str) -> None:
-    nobodys = f"{opened.name}-of-nobody"
+def test_no_other_call_reveals_sessions_of_others(server: ServerProcess, opened: Opened, stranger: str) -> None:
+    unknown = f"{opened.name}-unknown"
     calls = [("GET", opened.path, None), *writes(opened.path), *writes(opened.path, opened.lease)]
     calls += [(method, path.replace("/sessions/", "/sessions/ann%2F"), body) for method, path, body in calls]
     calls += [
@@ -77,28 +79,30 @@ def test_neither_does_anything_else(server: ServerProcess, opened: Opened, stran
         ("POST", "/locks/a-lock-to-bind/acquire", {"session_id": opened.name, "ephemeral": True}),
     ]
     for method, path, body in calls:
-        other = {**body, "session_id": nobodys} if body and "session_id" in body else body
-        answers = [
-            told(server.request(method, path, body, token=stranger), opened.name),
-            told(server.request(method, path.replace(opened.name, nobodys), other, token=stranger), nobodys),
+        other = {**body, "session_id": unknown} if body and "session_id" in body else body
+        responses = [
+            comparable_response(server.request(method, path, body, token=stranger), opened.name),
+            comparable_response(
+                server.request(method, path.replace(opened.name, unknown), other, token=stranger), unknown
+            ),
         ]
-        assert answers[0] == answers[1], (method, path)
-        assert answers[0][0] == 404, (method, path)
+        assert responses[0] == responses[1], (method, path)
+        assert responses[0][0] == 404, (method, path)
     assert server.post(f"{opened.path}/keepalive", opened.lease, token=opened.token).status == 200
 
 
-def test_a_second_token_of_that_name_cannot_write_to_it(server: ServerProcess, opened: Opened) -> None:
+def test_a_second_token_of_the_same_name_needs_the_lease_to_write(server: ServerProcess, opened: Opened) -> None:
     second = server.new_token("ann")
     for method, path, body in writes(opened.path):
         for token in (second, opened.token):
-            answer = server.request(method, path, body, token=token)
-            assert (answer.status, answer.json["code"]) == (403, "not_allowed"), (method, path)
-            assert "lease_id" in answer.json["error"]
+            response = server.request(method, path, body, token=token)
+            assert (response.status, response.json["code"]) == (403, "not_allowed"), (method, path)
+            assert "lease_id" in response.json["error"]
     assert server.get(opened.path, token=second).json["context"] is None
     assert server.post(f"{opened.path}/keepalive", opened.lease, token=second).status == 200
 
 
-def test_one_that_is_an_operators_hands_it_over_or_ends_it(server: ServerProcess, opened: Opened) -> None:
+def test_an_operator_token_of_the_same_name_can_hand_over_and_close(server: ServerProcess, opened: Opened) -> None:
     operator = server.new_token("ann", "admin")
     keepalive, save, hand_over, close = writes(opened.path)
     for method, path, body in (keepalive, save):
@@ -110,17 +114,17 @@ def test_one_that_is_an_operators_hands_it_over_or_ends_it(server: ServerProcess
     assert server.request(method, path, body, token=operator).status == 204
 
 
-def test_an_operator_of_another_name_says_whose(server: ServerProcess, opened: Opened) -> None:
+def test_an_operator_of_another_name_must_name_the_principal(server: ServerProcess, opened: Opened) -> None:
     assert server.request("DELETE", opened.path).status == 404
-    handed = server.post(f"{opened.as_operators_say}/hand-over", {"to_agent": "eve"})
+    handed = server.post(f"{opened.operator_path}/hand-over", {"to_agent": "eve"})
     assert (handed.json["session_id"], handed.json["agent"]) == (opened.name, "eve")
-    assert server.request("DELETE", opened.as_operators_say).status == 204
-    assert server.get(opened.as_operators_say).json["status"] == "closed"
+    assert server.request("DELETE", opened.operator_path).status == 204
+    assert server.get(opened.operator_path).json["status"] == "closed"
     actors = [event["actor"] for event in server.get(f"/events?session=ann/{opened.name}").json["events"]]
     assert actors == ["ann", "admin", "admin"]
 
 
-def test_the_session_of_a_lock_client_keeps_its_rule(server: ServerProcess) -> None:
+def test_sessions_of_lock_clients_need_no_lease(server: ServerProcess) -> None:
     tokens = [server.new_token("locker") for _ in range(2)]
     path = f"/sessions/{server.post('/sessions', {}, token=tokens[0]).json['session_id']}"
     for token in tokens:
@@ -128,7 +132,7 @@ def test_the_session_of_a_lock_client_keeps_its_rule(server: ServerProcess) -> N
     assert server.request("DELETE", path, token=tokens[1]).status == 204
 
 
-def test_a_batch_is_held_to_the_same(server: ServerProcess, opened: Opened, stranger: str) -> None:
+def test_the_same_rules_apply_in_a_batch(server: ServerProcess, opened: Opened, stranger: str) -> None:
     ending = {"command": "close_session", "session_id": opened.name}
     for token, session_id, status in (
         (stranger, opened.name, 404),
@@ -137,13 +141,15 @@ def test_a_batch_is_held_to_the_same(server: ServerProcess, opened: Opened, stra
         (server.token, opened.name, 404),
         (server.token, f"ann/{opened.name}", 204),
     ):
-        (answer,) = server.post("/batch", {"commands": [ending | {"session_id": session_id}]}, token=token).json[
+        (reply,) = server.post("/batch", {"commands": [ending | {"session_id": session_id}]}, token=token).json[
             "answers"
         ]
-        assert answer["status"] == status, (session_id, answer)
+        assert reply["status"] == status, (session_id, reply)
 
 
-def test_those_who_wait_for_sessions_of_one_id_do_not_stand_in_one_line(server: ServerProcess, opened: Opened) -> None:
+def test_principals_that_wait_with_the_same_session_id_are_in_separate_lines(
+    server: ServerProcess, opened: Opened
+) -> None:
     other = server.new_token("waiter")
     server.post("/jobs", {"kind": "k", "queue": "of-two", "job_id": f"task-{opened.name}"})
     task = {"agent": "eve", "queues": ["of-two"], "wait_seconds": 5}
@@ -161,7 +167,7 @@ def types(server: ServerProcess, query: str, token: str) -> list[tuple[str, str 
     return [(event["type"], event["session_principal"]) for event in events]
 
 
-def test_the_log_of_a_session_is_told_to_its_principal_and_to_operators(
+def test_the_log_of_a_session_is_visible_to_its_principal_and_operators(
     server: ServerProcess, opened: Opened, stranger: str
 ) -> None:
     server.post(f"/jobs/of-{opened.name}/claim", {"session_id": opened.name}, token=opened.token)
@@ -173,7 +179,7 @@ def test_the_log_of_a_session_is_told_to_its_principal_and_to_operators(
     assert server.get(f"/events?session=ann/{opened.name}", token=stranger).status == 404
 
 
-def test_the_whole_log_does_not_tell_strangers_of_sessions(server: ServerProcess, stranger: str) -> None:
+def test_the_whole_log_hides_sessions_from_strangers(server: ServerProcess, stranger: str) -> None:
     after = server.seq
     ann = server.new_token("ann")
     name = f"session-{next(_numbers)}"
@@ -195,7 +201,7 @@ def test_the_whole_log_does_not_tell_strangers_of_sessions(server: ServerProcess
     assert [frame.event for frame in frames] == ["claimed", "session_opened", "released", "claimed"]
 
 
-def test_a_token_for_some_jobs_sees_the_log_of_its_session(server: ServerProcess) -> None:
+def test_a_limited_token_sees_the_log_of_its_own_session(server: ServerProcess) -> None:
     limited = server.new_token("limited", prefix="limited-")
     name = f"session-{next(_numbers)}"
     server.post("/sessions", {"agent": "l", "session_id": name}, token=limited)

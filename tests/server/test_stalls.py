@@ -1,4 +1,4 @@
-"""A store that does not answer for a while: others than those who wait for it are not kept waiting."""
+"""A store that stalls delays only the callers that wait for it."""
 
 import select
 import sys
@@ -17,19 +17,19 @@ def claim(server: ServerProcess, connection: Connection, name: str) -> None:
     connection.request("POST", f"/jobs/{name}/claim", {}, token=server.token)
 
 
-def is_answered(connection: Connection) -> bool:
+def has_response(connection: Connection) -> bool:
     return bool(select.select([connection.socket], [], [], 0)[0])
 
 
 def check_lives(server: ServerProcess) -> None:
-    """What does not write is answered, and streams begin."""
+    """Reads get responses, and streams start."""
     assert server.get("/livez").status == 200
     assert server.get("/jobs/other").json["status"] == "free"
     with server.stream("/events?after=0") as stream:
         assert stream.next().id == "1"
 
 
-def test_another_process_that_writes_for_long_keeps_only_writers_waiting(own_server: ServerProcess) -> None:
+def test_a_long_write_of_another_process_delays_only_writers(own_server: ServerProcess) -> None:
     other = apsw.Connection(str(own_server.home / "octostore.db"))
     with own_server.connect() as connection:
         claim(own_server, connection, "first")
@@ -37,13 +37,13 @@ def test_another_process_that_writes_for_long_keeps_only_writers_waiting(own_ser
         other.execute("BEGIN IMMEDIATE")
         claim(own_server, connection, "second")
         check_lives(own_server)
-        assert not is_answered(connection)
+        assert not has_response(connection)
         other.execute("ROLLBACK")
         assert connection.response().json["status"] == "claimed"
     other.close()
 
 
-def test_a_disk_that_stalls_keeps_others_waiting_for_one_commit_at_most(tmp_path: Path) -> None:
+def test_a_stalling_disk_delays_others_for_one_commit_at_most(tmp_path: Path) -> None:
     stall, stalled = tmp_path / "stall", tmp_path / "stalled"
     with (
         ServerProcess(tmp_path, program=[sys.executable, "-m", "tests.support.slow_disk"]) as server,
@@ -63,7 +63,7 @@ def test_a_disk_that_stalls_keeps_others_waiting_for_one_commit_at_most(tmp_path
             claim(server, connection, name)
             until(stalled.exists)
             check_lives(server)
-            assert not is_answered(connection)
+            assert not has_response(connection)
             stall.unlink()
             assert connection.response().json["status"] == "claimed"
             stalled.unlink()

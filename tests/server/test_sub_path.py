@@ -1,4 +1,4 @@
-"""Behind a proxy under a sub-path, whether it passes the path through or strips it; and without a live page."""
+"""A server under a sub-path, behind a proxy that passes the path through or strips it; and without a live page."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,12 +22,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 @pytest.fixture(params=[BASE, ""], ids=["passed through", "stripped"])
 def seen(request: pytest.FixtureRequest) -> str:
-    """What is left of the base path when a request arrives."""
+    """The base path as the server sees it."""
     left: str = request.param
     return left
 
 
-def test_the_page_and_the_api_are_there(server: ServerProcess, seen: str) -> None:
+def test_the_page_and_the_api_work_under_the_base_path(server: ServerProcess, seen: str) -> None:
     assert server.get(f"{seen}/", headers=BROWSER, token="").body == assets().shell
     assert server.get(f"{seen}/{assets().folder}/app.js", token="").status == 200
     assert server.get(f"{seen}/docs", token="").status == 200
@@ -36,28 +36,28 @@ def test_the_page_and_the_api_are_there(server: ServerProcess, seen: str) -> Non
     assert claimed.json["status"] == "claimed"
 
 
-def test_a_browser_sends_the_cookie_to_where_it_sees_us(server: ServerProcess, seen: str) -> None:
-    answer = server.post(f"{seen}/ui/login", {"token": server.token}, token="", headers={"Origin": server.url})
-    cookie, _, terms = answer.headers["set-cookie"].partition(";")
+def test_the_cookie_path_includes_the_base_path(server: ServerProcess, seen: str) -> None:
+    response = server.post(f"{seen}/ui/login", {"token": server.token}, token="", headers={"Origin": server.url})
+    cookie, _, terms = response.headers["set-cookie"].partition(";")
     assert f"Path={BASE}/ui/;" in terms
     assert server.get(f"{seen}/ui/api/jobs", token="", headers={"Cookie": cookie}).status == 200
 
 
-def test_what_tells_addresses_tells_those_that_clients_see(server: ServerProcess, seen: str) -> None:
+def test_links_include_the_base_path(server: ServerProcess, seen: str) -> None:
     about = server.get(f"{seen}/", token="").json
     assert [about[name] for name in ("page", "docs", "openapi")] == ["/octo/", "/octo/docs", "/octo/openapi.json"]
     assert server.get(f"{seen}/openapi.json", token="").json["servers"] == [{"url": BASE}]
-    told = server.get(f"{seen}/.well-known/oauth-protected-resource/mcp", token="").json
-    assert told["resource"] == f"{server.url}{BASE}/mcp"
+    metadata = server.get(f"{seen}/.well-known/oauth-protected-resource/mcp", token="").json
+    assert metadata["resource"] == f"{server.url}{BASE}/mcp"
     challenge = server.post(f"{seen}/mcp", token="").headers["www-authenticate"]
     assert f'"{server.url}{BASE}/.well-known/oauth-protected-resource/mcp"' in challenge
     assert any(f"{server.url}{BASE}/ (" in line for line in server.greeting)
 
 
-def test_without_its_slash_the_page_says_where_it_is(server: ServerProcess) -> None:
+def test_the_page_without_its_slash_redirects(server: ServerProcess) -> None:
     for query in ("", "?view=job&job=a%2Fb"):
-        answer = server.get(f"{BASE}{query}", headers=BROWSER, token="")
-        assert (answer.status, answer.headers["location"]) == (308, f"{BASE}/{query}")
+        response = server.get(f"{BASE}{query}", headers=BROWSER, token="")
+        assert (response.status, response.headers["location"]) == (308, f"{BASE}/{query}")
 
 
 def test_nothing_else_is_stripped(server: ServerProcess) -> None:
@@ -65,13 +65,13 @@ def test_nothing_else_is_stripped(server: ServerProcess) -> None:
         assert server.get(path).status == 404
 
 
-def test_the_library_finds_it_there(server: ServerProcess) -> None:
+def test_the_library_connects_under_the_base_path(server: ServerProcess) -> None:
     with octostore.connect(f"{server.url}{BASE}", token=server.token) as store:
         assert store.claim_job("by-library", owner="ann").status == "claimed"
         assert store.get_job_owner("by-library") is not None
 
 
-def test_without_a_page_there_is_none_of_it(tmp_path: Path) -> None:
+def test_no_ui_removes_every_route_of_the_page(tmp_path: Path) -> None:
     with ServerProcess(tmp_path, "--no-ui") as server:
         own = {"Origin": server.url}
         folder = assets().folder

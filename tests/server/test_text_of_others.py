@@ -1,4 +1,4 @@
-"""Whatever somebody writes is text: it comes out of the API as it went in, to the byte, wherever it is told."""
+"""Users' text comes out of the API as it went in, byte for byte, everywhere."""
 
 import json
 from typing import Any
@@ -17,8 +17,8 @@ TEXTS = {"script": SCRIPT, "control": CONTROL, "bidi": BIDI, "hidden": NASTY}
 SECONDS = 600
 
 
-def encoded(document: Any) -> bytes:
-    """As it is sent, and as it is told: nothing is escaped but what JSON has to."""
+def encode(document: Any) -> bytes:
+    """JSON as the client sends it and the server returns it, with minimal escaping."""
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
 
 
@@ -29,24 +29,24 @@ def page(server: ServerProcess) -> Browser:
     return browser
 
 
-def told(server: ServerProcess, page: Browser, path: str) -> bytes:
-    """By the API, and the same to the page."""
-    answer = server.get(path)
-    assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
-    assert page.get(f"/ui/api{path}").body == answer.body
-    return answer.body
+def read(server: ServerProcess, page: Browser, path: str) -> bytes:
+    """Read from the API, and check that the page gets the same."""
+    response = server.get(path)
+    assert (response.status, response.headers["content-type"]) == (200, "application/json")
+    assert page.get(f"/ui/api{path}").body == response.body
+    return response.body
 
 
 def send(server: ServerProcess, path: str, body: Any) -> Any:
-    answer = server.request("POST", path, raw=encoded(body))
-    assert answer.status in {200, 201}, answer
-    return answer.json
+    response = server.request("POST", path, raw=encode(body))
+    assert response.status in {200, 201}, response
+    return response.json
 
 
 @pytest.mark.parametrize("kind", TEXTS)
 def test_texts_and_documents_come_out_as_they_went_in(server: ServerProcess, page: Browser, kind: str) -> None:
     text, job = TEXTS[kind], f"text-{kind}"
-    owner = text if kind == "script" else "somebody"
+    owner = text if kind == "script" else "someone"
     document = {"text": text, text: [text, None]}
     send(server, "/jobs", {"kind": "build", "queue": job, "job_id": job, "payload": document})
     terms = {"owner": owner, "metadata": document, "ttl_seconds": SECONDS}
@@ -54,22 +54,22 @@ def test_texts_and_documents_come_out_as_they_went_in(server: ServerProcess, pag
     send(server, f"/jobs/{job}/heartbeat", {"lease_id": lease, "progress": text})
     send(server, f"/jobs/{job}/checkpoint", {"lease_id": lease, "data": document})
 
-    held = told(server, page, f"/jobs/{job}")
+    held = read(server, page, f"/jobs/{job}")
     for field, value in {"payload": document, "checkpoint": document, "metadata": document, "note": text}.items():
-        assert b'"%s":%s' % (field.encode(), encoded(value)) in held
+        assert b'"%s":%s' % (field.encode(), encode(value)) in held
     assert json.loads(held)["claim"]["owner"] == owner
-    assert b'"metadata":%s' % encoded(document) in told(server, page, f"/jobs?prefix={job}&status=claimed")
+    assert b'"metadata":%s' % encode(document) in read(server, page, f"/jobs?prefix={job}&status=claimed")
 
     ending = {"lease_id": lease, "outcome": "failed", "error": text, "note": text, "retry_after_seconds": 0}
     send(server, f"/jobs/{job}/release", ending)
-    (attempt,) = json.loads(told(server, page, f"/jobs/{job}"))["previous"]
+    (attempt,) = json.loads(read(server, page, f"/jobs/{job}"))["previous"]
     assert (attempt["owner"], attempt["error"], attempt["note"]) == (owner, text, text)
     heir = send(server, f"/queues/{job}/claim", {"owner": "heir", "ttl_seconds": SECONDS})
     assert (heir["payload"], heir["checkpoint"], heir["note"]) == (document, document, text)
     late = server.post(f"/jobs/{job}/heartbeat", {"lease_id": lease})
     assert (late.status, late.json["ended"]["error"], late.json["ended"]["note"]) == (409, text, text)
 
-    events = json.loads(told(server, page, f"/events?job={job}"))["events"]
+    events = json.loads(read(server, page, f"/events?job={job}"))["events"]
     failed = next(event["data"] for event in events if event["type"] == "failed")
     assert (failed["owner"], failed["error"], failed["note"]) == (owner, text, text)
     with server.stream(f"/events?job={job}") as stream:
@@ -77,9 +77,9 @@ def test_texts_and_documents_come_out_as_they_went_in(server: ServerProcess, pag
 
 
 @pytest.mark.parametrize("kind", ["control", "bidi", "hidden"])
-def test_no_owner_is_called_what_cannot_be_read(server: ServerProcess, kind: str) -> None:
-    """Nor is there a reason of that kind: these are read by people, in one line."""
-    server.post("/jobs/read/claim", {"owner": "somebody", "ttl_seconds": SECONDS})
+def test_names_and_reasons_with_control_characters_are_refused(server: ServerProcess, kind: str) -> None:
+    """People read them, in one line."""
+    server.post("/jobs/read/claim", {"owner": "someone", "ttl_seconds": SECONDS})
     seq = server.seq
     for path, body in {
         "/jobs/unread/claim": {"owner": TEXTS[kind]},
@@ -95,25 +95,25 @@ def test_no_owner_is_called_what_cannot_be_read(server: ServerProcess, kind: str
 
 
 @pytest.mark.parametrize("kind", TEXTS)
-def test_documents_may_be_as_large_as_they_may_be(server: ServerProcess, page: Browser, kind: str) -> None:
+def test_documents_of_exactly_the_limit_are_accepted(server: ServerProcess, page: Browser, kind: str) -> None:
     job = f"large-{kind}"
-    payload, context = filled(TEXTS[kind], PAYLOAD_BYTES), filled(TEXTS[kind], CONTEXT_BYTES)
+    payload, context = document_of_size(TEXTS[kind], PAYLOAD_BYTES), document_of_size(TEXTS[kind], CONTEXT_BYTES)
     send(server, "/jobs", {"kind": "build", "queue": job, "job_id": job, "payload": payload})
-    assert b'"payload":%s' % encoded(payload) in told(server, page, f"/jobs/{job}")
-    claim = {"owner": "somebody", "ttl_seconds": SECONDS}
-    assert encoded(payload) in server.post(f"/queues/{job}/claim", claim).body
+    assert b'"payload":%s' % encode(payload) in read(server, page, f"/jobs/{job}")
+    claim = {"owner": "someone", "ttl_seconds": SECONDS}
+    assert encode(payload) in server.post(f"/queues/{job}/claim", claim).body
     lease = send(server, "/sessions", {"agent": "ann", "session_id": job, "ttl_seconds": SECONDS})["lease_id"]
-    saved = server.request("PUT", f"/sessions/{job}/context", raw=encoded({"lease_id": lease, "context": context}))
+    saved = server.request("PUT", f"/sessions/{job}/context", raw=encode({"lease_id": lease, "context": context}))
     assert saved.status == 200
-    assert b'"context":%s' % encoded(context) in told(server, page, f"/sessions/{job}")
-    assert encoded(payload) not in told(server, page, f"/jobs?prefix={job}"), "lists leave documents out"
+    assert b'"context":%s' % encode(context) in read(server, page, f"/sessions/{job}")
+    assert encode(payload) not in read(server, page, f"/jobs?prefix={job}"), "lists leave documents out"
     over = {"kind": "build", "job_id": f"{job}-2", "payload": [*payload, "x" * 8]}
-    refused = server.request("POST", "/jobs", raw=encoded(over))
+    refused = server.request("POST", "/jobs", raw=encode(over))
     assert (refused.status, refused.json["limit"]) == (400, PAYLOAD_BYTES)
 
 
-def filled(text: str, size: int) -> list[str]:
-    """A document of exactly that many bytes."""
-    each = len(encoded(text)) + 1
+def document_of_size(text: str, size: int) -> list[str]:
+    """A document of exactly `size` bytes."""
+    each = len(encode(text)) + 1
     texts = [text] * ((size - 8) // each)
-    return [*texts, "x" * (size - len(encoded([*texts, ""])))]
+    return [*texts, "x" * (size - len(encode([*texts, ""])))]

@@ -1,4 +1,4 @@
-"""What happens to a token in one server is known in all of them; and the first token at a start is a good one."""
+"""All servers of a store notice changes of tokens, and after a start the first token is valid."""
 
 import asyncio
 import http.client
@@ -33,7 +33,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 class Servers:
-    """On one store; each is started when it is first asked for, and has heard of nothing that was before."""
+    """Servers on one store. Each starts on demand, and has seen no earlier event."""
 
     def __init__(self, url: str, folder: Path) -> None:
         self._url = url
@@ -58,92 +58,94 @@ def servers(url: str, tmp_path: Path) -> Iterator[Servers]:
 def call(server: ServedStore, method: str, path: str, token: str, body: Any = None) -> tuple[int, Any]:
     connection = http.client.HTTPConnection("127.0.0.1", server.place.port, timeout=PATIENCE_SECONDS)
     try:
-        content = None if body is None else json.dumps(body)
-        connection.request(method, path, content, {"Authorization": f"Bearer {token}"})
-        answer = connection.getresponse()
-        told = answer.read()
-        return answer.status, json.loads(told) if told else None
+        data = None if body is None else json.dumps(body)
+        connection.request(method, path, data, {"Authorization": f"Bearer {token}"})
+        response = connection.getresponse()
+        content = response.read()
+        return response.status, json.loads(content) if content else None
     finally:
         connection.close()
 
 
-def lets_in(server: ServedStore, token: str) -> bool:
+def admits(server: ServedStore, token: str) -> bool:
     status, _ = call(server, "GET", "/jobs", token)
     assert status in {200, 401}
     return status == 200
 
 
 def cannot_claim(server: ServedStore, token: str) -> bool:
-    status, _ = call(server, "POST", "/jobs/wanted/claim", token, {"owner": "somebody"})
+    status, _ = call(server, "POST", "/jobs/wanted/claim", token, {"owner": "someone"})
     assert status in {200, 401}
     return status == 401
 
 
-def made(server: ServedStore, name: str = "ci") -> Any:
-    status, told = call(server, "POST", "/tokens", server.token, {"name": name})
+def create_token(server: ServedStore, name: str = "ci") -> Any:
+    status, token = call(server, "POST", "/tokens", server.token, {"name": name})
     assert status == 201
-    return told
+    return token
 
 
-def test_a_rotation_is_known_in_every_server(servers: Servers) -> None:
+def test_every_server_notices_a_rotation(servers: Servers) -> None:
     one = servers.start("one")
-    old = made(one)["token"]
+    old = create_token(one)["token"]
     other = servers.start("other")
-    assert [lets_in(server, old) for server in (one, other)] == [True, True]
+    assert [admits(server, old) for server in (one, other)] == [True, True]
     new = call(one, "POST", "/auth/token/rotate", old)[1]["token"]
-    assert cannot_claim(other, old), "whether or not it has heard of it"
+    assert cannot_claim(other, old), "even before it has read the event"
     assert call(other, "POST", "/auth/token/rotate", old)[0] == 401
-    assert (lets_in(one, old), lets_in(one, new)) == (False, True)
-    until(lambda: not lets_in(other, old))
-    assert lets_in(other, new)
+    assert (admits(one, old), admits(one, new)) == (False, True)
+    until(lambda: not admits(other, old))
+    assert admits(other, new)
 
 
-def test_a_revocation_is_known_in_every_server(servers: Servers) -> None:
+def test_every_server_notices_a_revocation(servers: Servers) -> None:
     one = servers.start("one")
-    kept, gone = made(one, "kept"), made(one, "gone")
+    kept, gone = create_token(one, "kept"), create_token(one, "gone")
     other = servers.start("other")
-    assert [lets_in(server, gone["token"]) for server in (one, other)] == [True, True]
+    assert [admits(server, gone["token"]) for server in (one, other)] == [True, True]
     assert call(one, "DELETE", f"/tokens/{gone['token_id']}", one.token)[0] in {200, 204}
-    assert cannot_claim(other, gone["token"]), "whether or not it has heard of it"
-    assert not lets_in(one, gone["token"])
-    until(lambda: not lets_in(other, gone["token"]))
-    assert [lets_in(server, kept["token"]) for server in (one, other)] == [True, True]
+    assert cannot_claim(other, gone["token"]), "even before it has read the event"
+    assert not admits(one, gone["token"])
+    until(lambda: not admits(other, gone["token"]))
+    assert [admits(server, kept["token"]) for server in (one, other)] == [True, True]
 
 
-def test_a_claim_that_waits_is_dropped_when_its_token_is_revoked_elsewhere(servers: Servers, url: str) -> None:
+def test_a_waiting_claim_is_dropped_when_its_token_is_revoked_elsewhere(servers: Servers, url: str) -> None:
     one = servers.start("one")
-    gone = made(one, "gone")
+    gone = create_token(one, "gone")
     assert call(one, "POST", "/jobs/wanted/claim", one.token, {"owner": "holder"})[0] == 200
-    with ThreadPoolExecutor(1) as elsewhere, closing(octostore.connect(url)) as store:
+    with ThreadPoolExecutor(1) as pool, closing(octostore.connect(url)) as store:
         waiting = {"owner": "gone", "wait_seconds": 60}
-        waiter = elsewhere.submit(call, one, "POST", "/jobs/wanted/claim", gone["token"], waiting)
+        waiter = pool.submit(call, one, "POST", "/jobs/wanted/claim", gone["token"], waiting)
         until(lambda: one.waiting == 1)
         store.revoke_token(gone["token_id"])
-        status, told = waiter.result(PATIENCE_SECONDS)
-    assert (status, told["code"]) == (401, "authentication_failed")
+        status, error = waiter.result(PATIENCE_SECONDS)
+    assert (status, error["code"]) == (401, "authentication_failed")
     assert one.waiting == 0
 
 
 @pytest.mark.parametrize("url", ["postgres"], indirect=True)
-def test_a_restored_backup_is_known_in_every_server(servers: Servers, url: str) -> None:
-    """It does not know a token that was made after it; all that tells the servers is the event."""
+def test_every_server_notices_a_restored_backup(servers: Servers, url: str) -> None:
+    """A backup lacks tokens created after it; only the restore event informs the servers."""
     one = servers.start("one")
-    late = made(one)
+    late = create_token(one)
     other = servers.start("other")
-    assert [lets_in(server, late["token"]) for server in (one, other)] == [True, True]
+    assert [admits(server, late["token"]) for server in (one, other)] == [True, True]
     place = parse_address(url)
     with psycopg.connect(place.url) as connection:
         connection.execute(f"DELETE FROM {place.schema}.tokens WHERE token_id = %s".encode(), (late["token_id"],))
         connection.execute(f"SELECT {place.schema}.resume_after_restore(10)".encode())
-    until(lambda: not lets_in(one, late["token"]))
-    until(lambda: not lets_in(other, late["token"]))
+    until(lambda: not admits(one, late["token"]))
+    until(lambda: not admits(other, late["token"]))
 
 
 # The first token
 
 
-def ensured(path: Path, prepare: Callable[[LocalStore], None] = lambda _store: None) -> tuple[str, list[str]]:
-    """The token in the file once a server has started, and the names of the good ones in the store."""
+def start_and_read_tokens(
+    path: Path, prepare: Callable[[LocalStore], None] = lambda _store: None
+) -> tuple[str, list[str]]:
+    """The token in the file after a server has started, and the names of the valid tokens in the store."""
 
     async def start() -> tuple[str, list[str]]:
         local = LocalStore(MemoryBackend)
@@ -152,7 +154,7 @@ def ensured(path: Path, prepare: Callable[[LocalStore], None] = lambda _store: N
         await auth.ensure_admin_token(store, path)
         token = read_token_file(path)
         view = await store.ask(FindToken(digest=token_digest(token)))
-        assert view.revoked_at is None, "it is good"
+        assert view.revoked_at is None, "the token is valid"
         assert set(view.scopes) == set(auth.ALL_SCOPES)
         tokens = (await store.ask(ListTokens())).tokens
         await store.close()
@@ -171,20 +173,20 @@ def create(token: str, *, revoked: bool = False) -> Callable[[LocalStore], None]
     return prepare
 
 
-def test_where_there_is_none_a_first_token_is_made(tmp_path: Path) -> None:
-    assert ensured(tmp_path / "store.admin.token")[1] == ["admin"]
+def test_a_missing_first_token_is_created(tmp_path: Path) -> None:
+    assert start_and_read_tokens(tmp_path / "store.admin.token")[1] == ["admin"]
 
 
-def test_a_first_token_that_is_good_is_kept(tmp_path: Path) -> None:
+def test_a_valid_first_token_is_kept(tmp_path: Path) -> None:
     token = new_token()
     write_token_file(tmp_path / "store.admin.token", token)
-    assert ensured(tmp_path / "store.admin.token", create(token)) == (token, ["before"])
+    assert start_and_read_tokens(tmp_path / "store.admin.token", create(token)) == (token, ["before"])
 
 
-def test_a_first_token_that_was_revoked_is_replaced(tmp_path: Path) -> None:
+def test_a_revoked_first_token_is_replaced(tmp_path: Path) -> None:
     token = new_token()
     write_token_file(tmp_path / "store.admin.token", token)
-    new, names = ensured(tmp_path / "store.admin.token", create(token, revoked=True))
+    new, names = start_and_read_tokens(tmp_path / "store.admin.token", create(token, revoked=True))
     assert new != token
     assert names == ["admin"]
 
@@ -192,22 +194,22 @@ def test_a_first_token_that_was_revoked_is_replaced(tmp_path: Path) -> None:
 def test_a_first_token_of_another_store_is_replaced(tmp_path: Path) -> None:
     token = new_token()
     write_token_file(tmp_path / "store.admin.token", token)
-    new, names = ensured(tmp_path / "store.admin.token")
+    new, names = start_and_read_tokens(tmp_path / "store.admin.token")
     assert new != token
     assert names == ["admin"]
 
 
-def test_a_first_token_of_an_earlier_version_is_taken_over(tmp_path: Path) -> None:
+def test_the_first_token_of_an_earlier_version_is_kept(tmp_path: Path) -> None:
     token = new_token()
     earlier = tmp_path / "admin.token"
     write_token_file(earlier, token)
-    assert ensured(tmp_path / "store.admin.token", create(token)) == (token, ["before"])
-    assert read_token_file(earlier) == token, "scripts find it where it was"
-    assert earlier.resolve().name == "store.admin.token", "also when it is replaced"
+    assert start_and_read_tokens(tmp_path / "store.admin.token", create(token)) == (token, ["before"])
+    assert read_token_file(earlier) == token, "scripts still find it at its old path"
+    assert earlier.resolve().name == "store.admin.token", "and will after it is replaced"
 
 
-def test_a_first_token_of_an_earlier_version_that_is_for_another_store_is_left_alone(tmp_path: Path) -> None:
+def test_the_first_token_of_an_earlier_version_for_another_store_is_left_alone(tmp_path: Path) -> None:
     token = new_token()
     write_token_file(tmp_path / "admin.token", token)
-    assert ensured(tmp_path / "store.admin.token")[0] != token
+    assert start_and_read_tokens(tmp_path / "store.admin.token")[0] != token
     assert read_token_file(tmp_path / "admin.token") == token

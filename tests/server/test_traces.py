@@ -1,4 +1,4 @@
-"""Traces over plain HTTP: the header that every instrumented client sends is enough."""
+"""Traces over plain HTTP: the `traceparent` header of any instrumented client is enough."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def test_the_header_is_stored_with_the_job_and_the_attempt(server: ServerProcess
     assert again["previous"][0]["traceparent"] == ATTEMPT
 
 
-def test_of_a_lock_too(server: ServerProcess) -> None:
+def test_the_header_is_stored_with_a_lock(server: ServerProcess) -> None:
     assert server.post("/locks/traced-lock/acquire", {}, headers={"traceparent": ATTEMPT}).status == 200
     assert server.get("/jobs/traced-lock").json["claim"]["traceparent"] == ATTEMPT
 
@@ -33,7 +33,7 @@ def test_the_body_takes_precedence(server: ServerProcess) -> None:
     assert server.get("/jobs/traced-body").json["traceparent"] == IN_BODY
 
 
-def test_in_a_batch_the_header_is_that_of_all_that_have_none(server: ServerProcess) -> None:
+def test_in_a_batch_the_header_applies_to_commands_without_a_traceparent(server: ServerProcess) -> None:
     commands = [
         {"command": "enqueue", "kind": "build", "job_id": "traced-1", "traceparent": IN_BODY},
         {"command": "enqueue", "kind": "build", "job_id": "traced-2"},
@@ -44,7 +44,7 @@ def test_in_a_batch_the_header_is_that_of_all_that_have_none(server: ServerProce
 
 
 @pytest.mark.parametrize("malformed", ["", "nonsense", ENQUEUED.upper() + "-x", "00-0-0-00"])
-def test_what_is_malformed_is_ignored_in_the_header_and_refused_in_the_body(
+def test_a_malformed_traceparent_is_ignored_in_the_header_and_refused_in_the_body(
     server: ServerProcess, malformed: str
 ) -> None:
     name = f"malformed-{len(malformed)}"
@@ -56,7 +56,7 @@ def test_what_is_malformed_is_ignored_in_the_header_and_refused_in_the_body(
 
 
 def add_own_span(exchange: Exchange) -> None:
-    """As a proxy that traces does: the request goes on in the same trace, below a span of the proxy's."""
+    """Like a tracing proxy: the request continues in the same trace, below the proxy's own span."""
     headers = exchange.seen.headers
     if "traceparent" in headers:
         version, trace_id, _span_id, flags = headers["traceparent"].split("-")
@@ -64,7 +64,7 @@ def add_own_span(exchange: Exchange) -> None:
     pass_on(exchange)
 
 
-def test_through_a_proxy_that_traces_an_attempt_is_still_received_once(server: ServerProcess) -> None:
+def test_an_attempt_through_a_tracing_proxy_is_received_once(server: ServerProcess) -> None:
     spans = Spans()
     with (
         Proxy(server.port).always(add_own_span) as proxy,

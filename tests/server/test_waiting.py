@@ -1,4 +1,4 @@
-"""Claims that wait over HTTP: in order, woken at once, and never given to somebody who has gone; and how it stops."""
+"""Waiting claims over HTTP: in order, woken at once, never granted to a client that left; and how the server stops."""
 
 import signal
 import threading
@@ -16,11 +16,11 @@ from tests.support.server import ServerProcess
 from tests.support.starting import UNHURRIED
 
 WAIT_SECONDS = 60
-"""Longer than tests are patient: who has not been woken is not heard of in time."""
+"""Longer than tests are patient: a waiter that is not woken fails its test."""
 
 
 class Waiter:
-    """A claim that waits, on a connection of its own; it has its place in the line when the constructor returns."""
+    """A waiting claim on its own connection, which is in line when the constructor returns."""
 
     def __init__(self, server: ServerProcess, path: str, *, token: str | None = None, **terms: Any) -> None:
         before = waiting(server)
@@ -29,16 +29,15 @@ class Waiter:
         self._connection.request("POST", path, body, token=token or server.token)
         until(lambda: waiting(server) == before + 1)
 
-    def answer(self, status: int = 200) -> Any:
+    def reply(self, status: int = 200) -> Any:
         try:
-            answer = self._connection.response()
+            response = self._connection.response()
         finally:
             self._connection.close()
-        assert answer.status == status, answer
-        return answer.json
+        assert response.status == status, response
+        return response.json
 
-    def go(self) -> None:
-        """Without a word."""
+    def disconnect(self) -> None:
         self._connection.close()
 
 
@@ -52,50 +51,50 @@ def claim(server: ServerProcess, job_id: str, **terms: Any) -> Any:
 
 
 def release(server: ServerProcess, reply: Any) -> None:
-    answer = server.post(f"/jobs/{reply['job_id']}/release", {"lease_id": reply["lease_id"]})
-    assert answer.status == 200, answer
+    response = server.post(f"/jobs/{reply['job_id']}/release", {"lease_id": reply["lease_id"]})
+    assert response.status == 200, response
 
 
 def owners(server: ServerProcess, job_id: str) -> list[str]:
-    """All who ever had it, in order."""
+    """All owners of the job so far, in order."""
     return [event["data"]["owner"] for event in server.events(job_id) if event["type"] == "claimed"]
 
 
-# Being woken
+# Waking
 
 
 def test_a_release_wakes_the_waiter_at_once(server: ServerProcess) -> None:
     held = claim(server, "released")
     waiter = Waiter(server, "/jobs/released/claim", owner="waiter")
     release(server, held)
-    answer = waiter.answer()
-    assert (answer["status"], answer["owner"], answer["replayed"]) == ("claimed", "waiter", False)
-    assert [attempt["how"] for attempt in answer["previous"]] == ["released"]
+    reply = waiter.reply()
+    assert (reply["status"], reply["owner"], reply["replayed"]) == ("claimed", "waiter", False)
+    assert [attempt["how"] for attempt in reply["previous"]] == ["released"]
 
 
 def test_an_expiry_wakes_the_waiter_when_it_happens(server: ServerProcess) -> None:
     dead = claim(server, "expired", owner="dead", ttl_seconds=1)
     waiter = Waiter(server, "/jobs/expired/claim", owner="heir")
-    answer = waiter.answer()
-    assert (answer["status"], [attempt["how"] for attempt in answer["previous"]]) == ("claimed", ["expired"])
-    assert datetime.fromisoformat(answer["claimed_at"]) >= datetime.fromisoformat(dead["expires_at"])
+    reply = waiter.reply()
+    assert (reply["status"], [attempt["how"] for attempt in reply["previous"]]) == ("claimed", ["expired"])
+    assert datetime.fromisoformat(reply["claimed_at"]) >= datetime.fromisoformat(dead["expires_at"])
 
 
 def test_an_enqueued_job_wakes_a_worker_at_once(server: ServerProcess) -> None:
     worker = Waiter(server, "/queues/builds/claim", owner="worker", kinds=["build"])
     server.post("/jobs", {"kind": "lint", "queue": "builds"})
     server.post("/jobs", {"kind": "build", "queue": "builds", "job_id": "build-1"})
-    answer = worker.answer()
-    assert (answer["status"], answer["job_id"]) == ("claimed", "build-1")
+    reply = worker.reply()
+    assert (reply["status"], reply["job_id"]) == ("claimed", "build-1")
 
 
 def test_a_job_that_becomes_due_wakes_a_worker(server: ServerProcess) -> None:
     due = datetime.now(UTC) + timedelta(seconds=0.7)
     server.post("/jobs", {"kind": "k", "queue": "scheduled", "job_id": "due", "run_at": due.isoformat()})
     worker = Waiter(server, "/queues/scheduled/claim")
-    answer = worker.answer()
-    assert answer["job_id"] == "due"
-    assert datetime.fromisoformat(answer["claimed_at"]) >= due - timedelta(milliseconds=1)  # as exact as the store
+    reply = worker.reply()
+    assert reply["job_id"] == "due"
+    assert datetime.fromisoformat(reply["claimed_at"]) >= due - timedelta(milliseconds=1)  # the store's precision
 
 
 def test_another_process_on_the_same_store_wakes_the_waiter(server: ServerProcess) -> None:
@@ -103,137 +102,137 @@ def test_another_process_on_the_same_store_wakes_the_waiter(server: ServerProces
     waiter = Waiter(server, "/jobs/shared/claim")
     with ServerProcess(server.home) as other:
         release(other, held)
-        assert waiter.answer()["status"] == "claimed"
+        assert waiter.reply()["status"] == "claimed"
 
 
-def test_a_wait_that_runs_out_is_answered_as_if_there_had_been_none(server: ServerProcess) -> None:
+def test_a_wait_that_times_out_gets_the_same_reply_as_no_wait(server: ServerProcess) -> None:
     held = claim(server, "patience", owner="holder", ttl_seconds=60)
     started = time.monotonic()
-    answer = claim(server, "patience", wait_seconds=0.3)
+    reply = claim(server, "patience", wait_seconds=0.3)
     assert time.monotonic() - started >= 0.3
-    assert (answer["status"], answer["owner"]) == ("held", "holder")
-    assert answer["expires_at"] == held["expires_at"]
+    assert (reply["status"], reply["owner"]) == ("held", "holder")
+    assert reply["expires_at"] == held["expires_at"]
     empty = server.post("/queues/nothing/claim", {"wait_seconds": 0.2}).json
     assert empty["status"] == "empty"
 
 
 @pytest.mark.parametrize("seconds", [60.1, -0.1])
-def test_one_can_wait_for_a_minute_at_most(server: ServerProcess, seconds: float) -> None:
+def test_a_wait_is_at_most_a_minute(server: ServerProcess, seconds: float) -> None:
     for path in ("/jobs/too-long/claim", "/queues/too-long/claim"):
-        answer = server.post(path, {"wait_seconds": seconds})
-        assert (answer.status, answer.json["code"]) == (400, "invalid_input")
+        reply = server.post(path, {"wait_seconds": seconds})
+        assert (reply.status, reply.json["code"]) == (400, "invalid_input")
 
 
-def test_what_cannot_change_is_not_waited_for(server: ServerProcess) -> None:
+def test_a_claim_of_a_done_job_does_not_wait(server: ServerProcess) -> None:
     done = claim(server, "finished")
     server.post("/jobs/finished/release", {"lease_id": done["lease_id"], "outcome": "done", "result": 7})
-    answer = claim(server, "finished", wait_seconds=30)
-    assert (answer["status"], answer["result"]) == ("done", 7)
+    reply = claim(server, "finished", wait_seconds=30)
+    assert (reply["status"], reply["result"]) == ("done", 7)
 
 
 # The line
 
 
-def test_five_who_wait_get_it_in_the_order_of_their_arrival(server: ServerProcess) -> None:
+def test_waiters_get_the_job_in_order_of_arrival(server: ServerProcess) -> None:
     held = claim(server, "line", owner="first")
     waiters = [Waiter(server, "/jobs/line/claim", owner=f"waiter-{number}") for number in range(5)]
     for waiter in waiters:
         release(server, held)
-        held = waiter.answer()
+        held = waiter.reply()
         assert held["status"] == "claimed"
     assert owners(server, "line") == ["first", *(f"waiter-{number}" for number in range(5))]
 
 
-def test_workers_get_jobs_in_the_order_of_their_arrival(server: ServerProcess) -> None:
+def test_workers_get_jobs_in_order_of_arrival(server: ServerProcess) -> None:
     workers = [Waiter(server, "/queues/ordered/claim", owner=f"worker-{number}") for number in range(3)]
     for number in range(3):
         server.post("/jobs", {"kind": "k", "queue": "ordered", "job_id": f"ordered-{number}"})
-    answers = [worker.answer() for worker in workers]
-    assert [(answer["owner"], answer["job_id"]) for answer in answers] == [
+    replies = [worker.reply() for worker in workers]
+    assert [(reply["owner"], reply["job_id"]) for reply in replies] == [
         (f"worker-{number}", f"ordered-{number}") for number in range(3)
     ]
 
 
-def test_whoever_comes_back_in_time_has_kept_the_place(server: ServerProcess) -> None:
+def test_a_waiter_that_repeats_its_request_in_time_keeps_its_position(server: ServerProcess) -> None:
     held = claim(server, "place", owner="first")
     early = Waiter(server, "/jobs/place/claim", owner="early", request_id="early", wait_seconds=0.5)
     late = Waiter(server, "/jobs/place/claim", owner="late")
-    assert early.answer()["status"] == "held"
+    assert early.reply()["status"] == "held"
     early = Waiter(server, "/jobs/place/claim", owner="early", request_id="early")
     release(server, held)
-    held = early.answer()
+    held = early.reply()
     assert held["status"] == "claimed"
     release(server, held)
-    assert late.answer()["status"] == "claimed"
+    assert late.reply()["status"] == "claimed"
     assert owners(server, "place") == ["first", "early", "late"]
 
 
-def test_a_claim_that_one_has_already_is_not_waited_for(server: ServerProcess) -> None:
+def test_a_repeat_of_a_granted_claim_does_not_wait(server: ServerProcess) -> None:
     mine = claim(server, "mine", request_id="mine")
     other = Waiter(server, "/jobs/mine/claim", owner="other")
     again = claim(server, "mine", request_id="mine", wait_seconds=WAIT_SECONDS)
     assert (again["status"], again["replayed"], again["lease_id"]) == ("claimed", True, mine["lease_id"])
     release(server, mine)
-    assert other.answer()["status"] == "claimed"
+    assert other.reply()["status"] == "claimed"
 
 
-# Those who have gone
+# Clients that disconnect
 
 
-def test_who_has_gone_never_gets_it(server: ServerProcess) -> None:
+def test_a_client_that_disconnected_never_gets_the_job(server: ServerProcess) -> None:
     held = claim(server, "gone", owner="first")
     gone = Waiter(server, "/jobs/gone/claim", owner="gone")
     after = Waiter(server, "/jobs/gone/claim", owner="after")
-    gone.go()
+    gone.disconnect()
     until(lambda: waiting(server) == 1)
     release(server, held)
-    assert after.answer()["status"] == "claimed"
+    assert after.reply()["status"] == "claimed"
     assert owners(server, "gone") == ["first", "after"]
 
 
-def test_who_goes_at_that_very_moment_does_not_keep_it(server: ServerProcess) -> None:
+def test_a_client_that_disconnects_at_the_release_does_not_keep_the_job(server: ServerProcess) -> None:
     for number in range(20):
         job_id = f"moment-{number}"
         held = claim(server, job_id, owner="first")
         waiter = Waiter(server, f"/jobs/{job_id}/claim", owner="gone")
-        going = threading.Thread(target=waiter.go)
-        going.start()
+        disconnecting = threading.Thread(target=waiter.disconnect)
+        disconnecting.start()
         release(server, held)
-        going.join()
-        answer = claim(server, job_id, owner="next", wait_seconds=5)
-        assert answer["status"] == "claimed", answer
+        disconnecting.join()
+        reply = claim(server, job_id, owner="next", wait_seconds=5)
+        assert reply["status"] == "claimed", reply
         until(lambda: waiting(server) == 0)
         assert server.get(f"/jobs/{job_id}").json["owner"] == "next"
 
 
-def test_a_worker_that_goes_at_that_very_moment_loses_no_job(server: ServerProcess) -> None:
+def test_a_worker_that_disconnects_at_the_enqueue_loses_no_job(server: ServerProcess) -> None:
     for number in range(20):
         worker = Waiter(server, "/queues/moments/claim", owner="gone")
-        going = threading.Thread(target=worker.go)
-        going.start()
+        disconnecting = threading.Thread(target=worker.disconnect)
+        disconnecting.start()
         server.post("/jobs", {"kind": "k", "queue": "moments", "job_id": f"work-{number}"})
-        going.join()
-        answer = server.post("/queues/moments/claim", {"wait_seconds": 5}).json
-        assert (answer["status"], answer["job_id"]) == ("claimed", f"work-{number}")
-        assert answer["attempt"] == 1, "that was no attempt"
+        disconnecting.join()
+        reply = server.post("/queues/moments/claim", {"wait_seconds": 5}).json
+        assert (reply["status"], reply["job_id"]) == ("claimed", f"work-{number}")
+        assert reply["attempt"] == 1, "the lost claim does not count"
         until(lambda: waiting(server) == 0)
 
 
-def test_a_retry_is_not_robbed_by_the_end_of_what_it_repeats(server: ServerProcess) -> None:
+def test_a_repeat_keeps_the_claim_when_the_first_request_disconnects(server: ServerProcess) -> None:
     for number in range(20):
         job_id = f"retried-{number}"
         held = claim(server, job_id, owner="first")
         lost = Waiter(server, f"/jobs/{job_id}/claim", owner="me", request_id=job_id)
         again = Waiter(server, f"/jobs/{job_id}/claim", owner="me", request_id=job_id)
-        going = threading.Thread(target=lost.go)
-        going.start()
+        disconnecting = threading.Thread(target=lost.disconnect)
+        disconnecting.start()
         release(server, held)
-        going.join()
-        mine = again.answer()
+        disconnecting.join()
+        mine = again.reply()
         assert mine["status"] == "claimed"
         until(lambda: waiting(server) == 0)
-        beat = server.post(f"/jobs/{job_id}/heartbeat", {"lease_id": mine["lease_id"]})
-        assert beat.status == 200, "what was answered is true"
+        heartbeat = server.post(f"/jobs/{job_id}/heartbeat", {"lease_id": mine["lease_id"]})
+        assert heartbeat.status == 200, "the reply was true"
 
 
 # Stopping
@@ -241,7 +240,7 @@ def test_a_retry_is_not_robbed_by_the_end_of_what_it_repeats(server: ServerProce
 
 @pytest.fixture
 def stopping(tmp_path: Path) -> Iterator[ServerProcess]:
-    """Which has all the time in the world, unless it is told to stop."""
+    """A server without timeouts, for tests that stop it."""
     with ServerProcess(tmp_path, "--request-seconds", "600", "--idle-seconds", "600", program=UNHURRIED) as process:
         yield process
         process.check_has_not_failed()
@@ -258,7 +257,7 @@ def half_a_claim(server: ServerProcess, job_id: str) -> Connection:
 
 
 def _is_listened_to(server: ServerProcess) -> bool:
-    """Connections are taken in the order in which they came."""
+    """Connections are accepted in order, so earlier ones have been accepted too."""
     return server.get("/livez").status == 200
 
 
@@ -271,26 +270,26 @@ def _refuses(server: ServerProcess) -> bool:
 
 
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
-def test_a_stop_answers_everybody_first(stopping: ServerProcess, sign: signal.Signals) -> None:
+def test_a_stop_first_replies_to_all_callers(stopping: ServerProcess, sign: signal.Signals) -> None:
     server = stopping
     claim(server, "held", owner="holder")
     waiters = [Waiter(server, "/jobs/held/claim"), Waiter(server, "/queues/empty/claim")]
     events, watch = server.stream("/events?after=0"), server.stream("/locks/held/watch")
     with events, watch, half_a_claim(server, "under-way") as under_way:
         server.process.send_signal(sign)
-        assert [waiter.answer()["status"] for waiter in waiters] == ["held", "empty"]
+        assert [waiter.reply()["status"] for waiter in waiters] == ["held", "empty"]
         assert [frame.event for frame in events.rest()] == ["token_created", "claimed"]
         assert [frame.data["event"] for frame in watch.rest()] == ["acquired"]
-        assert server.process.poll() is None, "there is still a request under way"
+        assert server.process.poll() is None, "a request is still in progress"
         under_way.send(b'"late"}')
-        answer = under_way.response()
-        assert (answer.status, answer.json["owner"]) == (200, "late")
+        reply = under_way.response()
+        assert (reply.status, reply.json["owner"]) == (200, "late")
         assert server.process.wait(PATIENCE_SECONDS) == 0
     with ServerProcess(server.home) as again:
-        assert again.get("/jobs/under-way").json["owner"] == "late", "what was answered is kept"
+        assert again.get("/jobs/under-way").json["owner"] == "late", "its reply was true"
 
 
-def test_a_second_signal_does_not_wait_for_anybody(stopping: ServerProcess) -> None:
+def test_a_second_signal_stops_at_once(stopping: ServerProcess) -> None:
     with half_a_claim(stopping, "never-finished"):
         stopping.process.send_signal(signal.SIGTERM)
         until(lambda: _refuses(stopping))
@@ -310,7 +309,7 @@ def test_connections_without_a_request_do_not_hold_up_a_stop(stopping: ServerPro
 
 
 @pytest.mark.parametrize("how", ["revoked", "rotated", "revoked by itself"])
-def test_a_claim_that_waits_is_dropped_once_its_token_is_over(server: ServerProcess, how: str) -> None:
+def test_a_waiting_claim_is_dropped_when_its_token_ends(server: ServerProcess, how: str) -> None:
     job_id = f"left-{how.replace(' ', '-')}"
     made = server.post("/tokens", {"name": "leaver", "scopes": ["claim", "admin"]}).json
     held = claim(server, job_id)
@@ -321,36 +320,36 @@ def test_a_claim_that_waits_is_dropped_once_its_token_is_over(server: ServerProc
     else:
         token = server.token if how == "revoked" else made["token"]
         assert server.request("DELETE", f"/tokens/{made['token_id']}", token=token).status == 200
-    assert waiter.answer(401)["code"] == "authentication_failed", "while the job is still held"
+    assert waiter.reply(401)["code"] == "authentication_failed", "while the job is still held"
     release(server, held)
-    assert next_one.answer()["status"] == "claimed"
+    assert next_one.reply()["status"] == "claimed"
     assert "leaver" not in owners(server, job_id)
 
 
-def test_a_claim_that_waits_gets_nothing_once_its_token_has_expired(server: ServerProcess) -> None:
+def test_a_waiting_claim_gets_nothing_once_its_token_has_expired(server: ServerProcess) -> None:
     token = server.new_token("brief", expires_in_seconds=1)
     held = claim(server, "outlasting")
     waiter = Waiter(server, "/jobs/outlasting/claim", token=token, owner="brief")
-    assert waiter.answer(401)["code"] == "authentication_failed", "long before it would have stopped waiting"
+    assert waiter.reply(401)["code"] == "authentication_failed", "long before its wait ends"
     release(server, held)
     assert "brief" not in owners(server, "outlasting")
 
 
-def test_a_repetition_that_ends_first_does_not_harm_the_first(server: ServerProcess) -> None:
+def test_a_repeat_that_times_out_does_not_affect_the_first_request(server: ServerProcess) -> None:
     held = claim(server, "repeated")
     waiter = Waiter(server, "/jobs/repeated/claim", owner="ann", request_id="again")
     assert claim(server, "repeated", owner="ann", request_id="again", wait_seconds=0.1)["status"] == "held"
     release(server, held)
-    assert waiter.answer()["status"] == "claimed"
+    assert waiter.reply()["status"] == "claimed"
 
 
 def test_the_same_request_id_for_another_job_is_another_request(server: ServerProcess) -> None:
     held, other = claim(server, "one-of-two"), claim(server, "two-of-two")
     gone = Waiter(server, "/jobs/one-of-two/claim", owner="ann", request_id="both")
     waiter = Waiter(server, "/jobs/two-of-two/claim", owner="ann", request_id="both")
-    gone.go()
+    gone.disconnect()
     until(lambda: waiting(server) == 1)
     release(server, held)
     assert server.get("/jobs/one-of-two").json["status"] == "free"
     release(server, other)
-    assert waiter.answer()["status"] == "claimed"
+    assert waiter.reply()["status"] == "claimed"

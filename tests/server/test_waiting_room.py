@@ -1,4 +1,4 @@
-"""The room where claims wait, with every race in the test's hands: who goes when, what stalls, what fails."""
+"""Waiting claims, with every race set up by the test: disconnects, stalls, failures."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -43,7 +43,7 @@ def claim(owner: str, job_id: str = "job", **terms: str) -> ClaimJob:
     return ClaimJob(job_id=job_id, owner=owner, ttl=600, **terms)  # type: ignore[arg-type]
 
 
-def take(owner: str, kinds: tuple[str, ...] | None = None, prefix: str = "", queue: str = "ci") -> ClaimNext:
+def claim_next(owner: str, kinds: tuple[str, ...] | None = None, prefix: str = "", queue: str = "ci") -> ClaimNext:
     return ClaimNext(owner=owner, queue=queue, kinds=kinds, prefix=prefix, ttl=600)
 
 
@@ -51,22 +51,22 @@ async def release(room: Room, reply: ClaimReply) -> None:
     await room.do(ReleaseJob(job_id=reply.job_id or "", lease_id=reply.lease_id or ""))
 
 
-async def the_job(room: Room, job_id: str = "job") -> JobView:
+async def read_job(room: Room, job_id: str = "job") -> JobView:
     await room.settled()
     return await room.store.ask(GetJob(job_id=job_id))
 
 
-async def is_gone(client: Client) -> None:
+async def assert_gone(client: Client) -> None:
     with pytest.raises(ClientDisconnected):
         await client.answer
 
 
-def served(*clients: Client) -> list[str | None]:
-    """The owners among them whose claim has been answered."""
+def owners_with_reply(*clients: Client) -> list[str | None]:
+    """The owners among them that have a reply."""
     return [client.answer.result().owner for client in clients if client.answer.done()]
 
 
-# Tokens that are revoked
+# Revoked tokens
 
 
 TOKEN = CreateToken(token_id="t", name="ann", digest=b"1" * 32)
@@ -77,12 +77,12 @@ def by_token(owner: str) -> ClaimJob:
 
 
 @in_room
-async def test_a_claim_that_is_about_to_be_made_when_its_token_is_revoked_is_not(room: Room) -> None:
+async def test_a_claim_is_not_made_if_its_token_is_revoked_just_before(room: Room) -> None:
     await room.do(TOKEN)
     held = await room.do(claim("first"))
     revoked = await room.client(by_token("revoked"))
     after = await room.client(claim("after"))
-    room.backend.stall_after(1)  # the release is written, and the claim that it leads to is not yet
+    room.backend.stall_after(1)  # the release is written, but not yet the claim that follows
     releasing = room.store.submit(
         [ReleaseJob(job_id="job", lease_id=held.lease_id or ""), RevokeToken(token_id=TOKEN.token_id)]
     )
@@ -92,18 +92,18 @@ async def test_a_claim_that_is_about_to_be_made_when_its_token_is_revoked_is_not
     with pytest.raises(TokenOver):
         await revoked.answer
     assert (await after.answer).status == "claimed"
-    assert [attempt.owner for attempt in (await the_job(room)).previous] == ["first"], "not even for a moment"
+    assert [attempt.owner for attempt in (await read_job(room)).previous] == ["first"], "not even for a moment"
 
 
 @in_room
-async def test_those_in_line_whose_token_is_over_are_told_at_once(room: Room) -> None:
+async def test_waiters_with_a_revoked_token_get_the_error_at_once(room: Room) -> None:
     await room.do(TOKEN)
     await room.do(claim("first"))
     first = await room.client(claim("the first in line"))
     theirs = [await room.client(by_token(f"r{n}")) for n in range(3)]
     room.backend.stall_after(0)
     room.waiting.recheck_tokens({TOKEN.token_id})
-    await room.stalled()  # while they are being tried
+    await room.stalled()  # while their claims are tried
     revoking = room.store.submit([RevokeToken(token_id=TOKEN.token_id)])
     room.waiting.recheck_tokens({TOKEN.token_id})
     room.backend.unstall()
@@ -115,39 +115,39 @@ async def test_those_in_line_whose_token_is_over_are_told_at_once(room: Room) ->
     assert room.waiting.waiting == 1
 
 
-# Clients that go
+# Clients that disconnect
 
 
 @in_room
-async def test_a_claim_that_is_being_made_as_its_client_goes_is_the_next_ones(room: Room) -> None:
+async def test_a_claim_in_progress_when_its_client_disconnects_goes_to_the_next_waiter(room: Room) -> None:
     held = await room.do(claim("first"))
     gone, after = await room.client(claim("gone")), await room.client(claim("after"))
-    room.backend.stall_after(1)  # the release is written, and the claim that it leads to is not yet
+    room.backend.stall_after(1)  # the release is written, but not yet the claim that follows
     await release(room, held)
     await room.stalled()
     gone.go()
-    await is_gone(gone)
+    await assert_gone(gone)
     room.backend.unstall()
     assert (await after.answer).status == "claimed"
-    assert (await the_job(room)).owner == "after"
+    assert (await read_job(room)).owner == "after"
 
 
 @in_room
-async def test_a_first_claim_that_is_being_made_as_its_client_goes_is_nobodys(room: Room) -> None:
+async def test_a_first_claim_in_progress_when_its_client_disconnects_is_undone(room: Room) -> None:
     await room.do(Enqueue(job_id="job", kind="build", queue="ci"))
     room.backend.stall_after(0)
-    gone = room.arrives(take("gone"))
+    gone = room.arrives(claim_next("gone"))
     await room.stalled()
     gone.go()
     room.backend.unstall()
-    await is_gone(gone)
-    left = await the_job(room)
+    await assert_gone(gone)
+    left = await read_job(room)
     assert (left.status, left.owner, left.attempts) == ("queued", None, 0)
-    assert (await room.do(take("next"))).attempt == 1, "that was no attempt"
+    assert (await room.do(claim_next("next"))).attempt == 1, "the undone claim does not count"
 
 
 @in_room
-async def test_a_task_that_is_being_claimed_as_its_client_goes_is_nobodys_and_neither_is_its_session(
+async def test_a_task_claim_in_progress_when_its_client_disconnects_is_undone_with_its_session(
     room: Room,
 ) -> None:
     await room.do(Enqueue(job_id="job", kind="build", queue="ci"))
@@ -156,29 +156,29 @@ async def test_a_task_that_is_being_claimed_as_its_client_goes_is_nobodys_and_ne
     await room.stalled()
     gone.go()
     room.backend.unstall()
-    await is_gone(gone)
-    assert (await the_job(room)).status == "queued"
+    await assert_gone(gone)
+    assert (await read_job(room)).status == "queued"
     assert (await room.store.ask(GetSession(session_id="s"))).status == "closed"
     assert (await room.do(ClaimTask(session_id="s", owner="next", queues=("ci",)))).status == "claimed"
 
 
 @in_room
-async def test_who_goes_from_the_middle_of_the_line_is_not_tried(room: Room) -> None:
+async def test_a_client_that_disconnects_in_the_middle_of_the_line_is_skipped(room: Room) -> None:
     held = await room.do(claim("holder"))
     clients = [await room.client(claim(name)) for name in ("one", "two", "three")]
     clients[1].go()
-    await is_gone(clients[1])
+    await assert_gone(clients[1])
     await release(room, held)
     await release(room, await clients[0].answer)
     assert (await clients[2].answer).owner == "three"
     assert room.waiting.waiting == 0
 
 
-# The same request again
+# Repeated requests
 
 
-async def _comes_again(room: Room, *, wait: float, same_batch: bool) -> None:
-    """The first of two equal requests is gone by the time its claim is made; the second is there for it."""
+async def _repeat_request(room: Room, *, wait: float, same_batch: bool) -> None:
+    """The first of two equal requests disconnects before its claim is made; the second gets it."""
     room.backend.stall_after(0)
     if same_batch:
         in_the_way = room.store.submit([Probe()])
@@ -191,24 +191,24 @@ async def _comes_again(room: Room, *, wait: float, same_batch: bool) -> None:
     lost.go()
     await room.stalled()
     room.backend.unstall()
-    await is_gone(lost)
+    await assert_gone(lost)
     mine = await again.answer
     assert mine.status == "claimed"
     await room.settled()
-    beat = HeartbeatJob(job_id="job", lease_id=mine.lease_id or "")
-    assert (await room.do(beat)).job_id == "job", "what was answered is true"
+    heartbeat = HeartbeatJob(job_id="job", lease_id=mine.lease_id or "")
+    assert (await room.do(heartbeat)).job_id == "job", "the reply was true"
     if same_batch:
         await in_the_way
 
 
 @pytest.mark.parametrize("same_batch", [True, False], ids=["same-batch", "next-batch"])
 @pytest.mark.parametrize("wait", [0, 30], ids=["at-once", "waiting"])
-def test_what_is_taken_back_is_never_what_a_repetition_was_told(wait: float, same_batch: bool) -> None:
-    run_in_room(partial(_comes_again, wait=wait, same_batch=same_batch))
+def test_a_claim_that_a_repeat_got_is_never_undone(wait: float, same_batch: bool) -> None:
+    run_in_room(partial(_repeat_request, wait=wait, same_batch=same_batch))
 
 
 @in_room
-async def test_a_repetition_in_the_line_gets_what_the_first_is_gone_for(room: Room) -> None:
+async def test_a_repeat_in_line_gets_the_claim_of_the_first_request_that_disconnected(room: Room) -> None:
     held = await room.do(claim("holder"))
     lost = await room.client(claim("me", request_id="r"))
     room.backend.stall_after(1)
@@ -216,7 +216,7 @@ async def test_a_repetition_in_the_line_gets_what_the_first_is_gone_for(room: Ro
     await room.stalled()
     again = room.arrives(claim("me", request_id="r"))
     lost.go()
-    await is_gone(lost)
+    await assert_gone(lost)
     room.backend.unstall()
     mine = await again.answer
     assert mine.status == "claimed"
@@ -225,7 +225,7 @@ async def test_a_repetition_in_the_line_gets_what_the_first_is_gone_for(room: Ro
 
 
 @in_room
-async def test_who_has_it_already_is_told_so_and_does_not_wait_behind_others(room: Room) -> None:
+async def test_a_repeat_of_a_granted_claim_does_not_wait_behind_others(room: Room) -> None:
     mine = await room.do(claim("me", request_id="r"))
     other = await room.client(claim("other"))
     again = await room.client(claim("me", request_id="r"))
@@ -234,7 +234,7 @@ async def test_who_has_it_already_is_told_so_and_does_not_wait_behind_others(roo
 
 
 @in_room
-async def test_anothers_request_with_the_same_id_does_not_keep_what_is_taken_back(room: Room) -> None:
+async def test_another_principals_request_with_the_same_id_is_not_a_repeat(room: Room) -> None:
     held = await room.do(claim("holder"))
     gone = await room.client(claim("gone", request_id="r", principal="ann"))
     other = await room.client(claim("other", request_id="r", principal="bob"))
@@ -242,16 +242,16 @@ async def test_anothers_request_with_the_same_id_does_not_keep_what_is_taken_bac
     await release(room, held)
     await room.stalled()
     gone.go()
-    await is_gone(gone)
+    await assert_gone(gone)
     room.backend.unstall()
     assert (await other.answer).owner == "other"
 
 
-# A store that fails
+# Store failures
 
 
 @pytest.mark.parametrize("fault", [Unreachable("no disk", reason="io"), RuntimeError("a bug")], ids=["fault", "bug"])
-def test_a_store_that_fails_leaves_nobody_waiting_and_the_line_works_again(fault: Exception) -> None:
+def test_a_failing_store_ends_all_waits_and_the_line_works_again(fault: Exception) -> None:
     async def test(room: Room) -> None:
         held = await room.do(claim("holder"))
         clients = [await room.client(claim(f"waiter-{number}")) for number in range(3)]
@@ -270,7 +270,7 @@ def test_a_store_that_fails_leaves_nobody_waiting_and_the_line_works_again(fault
 
 
 @in_room
-async def test_a_first_claim_that_fails_is_told_and_leaves_no_line(room: Room) -> None:
+async def test_a_first_claim_that_fails_raises_and_leaves_no_line(room: Room) -> None:
     room.backend.fault = Unreachable("no disk", reason="io")
     with pytest.raises(Unreachable):
         await room.arrives(claim("first")).answer
@@ -285,13 +285,13 @@ async def test_a_line_ends_with_its_last_client(room: Room) -> None:
     assert len(room.waiting._lines) == 1
     for client in clients:
         client.go()
-        await is_gone(client)
+        await assert_gone(client)
     await room.settled()
     assert room.waiting._lines == {}
 
 
 @in_room
-async def test_a_line_whose_last_client_goes_as_the_store_fails_works_again(room: Room) -> None:
+async def test_a_line_works_again_after_its_last_client_disconnects_while_the_store_fails(room: Room) -> None:
     held = await room.do(claim("holder"))
     gone = await room.client(claim("gone"))
     room.backend.stall_after(1)
@@ -299,40 +299,42 @@ async def test_a_line_whose_last_client_goes_as_the_store_fails_works_again(room
     await room.stalled()
     room.backend.fault = Unreachable("no disk", reason="io")
     gone.go()
-    await is_gone(gone)
+    await assert_gone(gone)
     room.backend.unstall()
     await room.settled()
     room.backend.fault = None
     assert (await room.arrives(claim("next")).answer).status == "claimed"
 
 
-# Who is next
+# Order
 
 
 @in_room
-async def test_two_jobs_of_one_commit_are_for_the_first_two(room: Room) -> None:
-    clients = [await room.client(take(f"worker-{number}")) for number in range(3)]
+async def test_two_jobs_of_one_commit_go_to_the_first_two(room: Room) -> None:
+    clients = [await room.client(claim_next(f"worker-{number}")) for number in range(3)]
     await room.store.submit([Enqueue(job_id=f"job-{number}", kind="build", queue="ci") for number in range(2)])
     await room.settled()
-    assert served(*clients) == ["worker-0", "worker-1"]
+    assert owners_with_reply(*clients) == ["worker-0", "worker-1"]
     assert [client.answer.result().job_id for client in clients[:2]] == ["job-0", "job-1"]
 
 
 @in_room
-async def test_who_has_just_come_does_not_get_one_of_several_jobs_before_those_in_line(room: Room) -> None:
-    first, second = await room.client(take("first")), await room.client(take("second"))
+async def test_a_newcomer_does_not_overtake_the_line_when_several_jobs_arrive(room: Room) -> None:
+    first, second = await room.client(claim_next("first")), await room.client(claim_next("second"))
     enqueued = room.store.submit([Enqueue(job_id=f"job-{n}", kind="build", queue="ci") for n in range(2)])
-    third = room.arrives(take("third"))  # in the same turn: it is tried with the first, when both jobs are there
+    third = room.arrives(
+        claim_next("third")
+    )  # in the same turn, so it is tried with the first, after both jobs are enqueued
     await enqueued
     await room.settled()
-    assert served(first, second, third) == ["first", "second"]
+    assert owners_with_reply(first, second, third) == ["first", "second"]
     assert [client.answer.result().job_id for client in (first, second)] == ["job-0", "job-1"]
     assert room.waiting.waiting == 1
 
 
 @in_room
-async def test_a_session_goes_to_whom_it_was_handed_over_wherever_that_one_stands(room: Room) -> None:
-    """Those before it in the line cannot have it."""
+async def test_a_handed_over_session_goes_to_its_new_agent_wherever_it_is_in_line(room: Room) -> None:
+    """Waiters before it cannot claim the task."""
     await room.do(Enqueue(job_id="job", kind="build", queue="ci"))
     task = await room.do(ClaimTask(session_id="s", owner="carl", queues=("ci",)))
     names = ("ann", "bob", "eve")
@@ -341,12 +343,12 @@ async def test_a_session_goes_to_whom_it_was_handed_over_wherever_that_one_stand
     assert (await bob.answer).owner == "bob"
     mine = bob.answer.result()
     await room.do(ReleaseTask(session_id="s", job_id="job", lease_id=mine.lease_id or ""))
-    assert (await ann.answer).status == "claimed", "otherwise it is the first one's"
+    assert (await ann.answer).status == "claimed", "after that, the first in line"
     assert not eve.answer.done()
 
 
 @in_room
-async def test_whose_time_is_over_is_answered_though_others_before_it_wait_on(room: Room) -> None:
+async def test_a_wait_that_ends_gets_its_reply_while_earlier_waiters_go_on_waiting(room: Room) -> None:
     held = await room.do(claim("holder"))
     patient, hasty = await room.client(claim("patient"), 60), await room.client(claim("hasty"), 5)
     await room.passes(5)
@@ -356,7 +358,7 @@ async def test_whose_time_is_over_is_answered_though_others_before_it_wait_on(ro
 
 
 @in_room
-async def test_whose_time_is_over_still_gets_what_has_just_become_free_but_not_before_others(room: Room) -> None:
+async def test_a_wait_that_ends_does_not_overtake_others_for_a_job_that_just_became_free(room: Room) -> None:
     held = await room.do(claim("holder"))
     first, second = await room.client(claim("first"), 60), await room.client(claim("second"), 5)
     room.backend.stall_after(1)
@@ -370,22 +372,22 @@ async def test_whose_time_is_over_still_gets_what_has_just_become_free_but_not_b
 
 
 @in_room
-async def test_a_stop_answers_all_who_wait_and_all_who_still_come(room: Room) -> None:
+async def test_a_stop_replies_to_all_waiters_and_to_later_claims(room: Room) -> None:
     await room.do(claim("holder"))
-    before = [await room.client(claim("before")), await room.client(take("worker"))]
+    before = [await room.client(claim("before")), await room.client(claim_next("worker"))]
     room.waiting.stop()
     after = [room.arrives(claim("after")), room.arrives(claim("holder-again", "other"))]
-    answers = [await client.answer for client in [*before, *after]]
-    assert [answer.status for answer in answers] == ["held", "empty", "held", "claimed"]
+    replies = [await client.answer for client in [*before, *after]]
+    assert [reply.status for reply in replies] == ["held", "empty", "held", "claimed"]
 
 
-# Lines of their own
+# Separate lines
 
 APART: list[tuple[str, ClaimCommand, ClaimCommand]] = [
-    ("kinds", take("blocked", kinds=("other",)), take("served", kinds=("build",))),
-    ("no-kind", take("blocked", kinds=("other",)), take("served")),
-    ("prefix", take("blocked", prefix="other/"), take("served", prefix="job")),
-    ("queue", take("blocked", queue="other"), take("served")),
+    ("kinds", claim_next("blocked", kinds=("other",)), claim_next("served", kinds=("build",))),
+    ("no-kind", claim_next("blocked", kinds=("other",)), claim_next("served")),
+    ("prefix", claim_next("blocked", prefix="other/"), claim_next("served", prefix="job")),
+    ("queue", claim_next("blocked", queue="other"), claim_next("served")),
     ("job", claim("blocked", "other"), claim("served")),
     (
         "task-kinds",
@@ -411,7 +413,7 @@ APART: list[tuple[str, ClaimCommand, ClaimCommand]] = [
 
 
 @pytest.mark.parametrize(("blocked", "wanted"), [pytest.param(*pair, id=name) for name, *pair in APART])
-def test_who_wants_something_else_stands_in_a_line_of_its_own(blocked: ClaimCommand, wanted: ClaimCommand) -> None:
+def test_different_requests_wait_in_separate_lines(blocked: ClaimCommand, wanted: ClaimCommand) -> None:
     async def test(room: Room) -> None:
         await room.do(OpenSession(session_id="held", agent="holder"))
         await room.do(claim("holder", "other"))
@@ -426,11 +428,11 @@ def test_who_wants_something_else_stands_in_a_line_of_its_own(blocked: ClaimComm
     run_in_room(test)
 
 
-# Places that are kept
+# Kept positions
 
 
-async def _comes_back(room: Room, back: ClaimJob, seconds: float) -> list[str | None]:
-    """Who gets the job, in order, when somebody whose wait is over sends `back` so many seconds later."""
+async def _order_after_repeat(room: Room, back: ClaimJob, seconds: float) -> list[str | None]:
+    """The order of the owners when a waiter whose wait has ended sends `back` after `seconds`."""
     held = await room.do(claim("holder"))
     early = await room.client(claim("early", request_id="r", principal="ann"), 10)
     late = await room.client(claim("late"), 3_000)
@@ -462,28 +464,30 @@ async def _comes_back(room: Room, back: ClaimJob, seconds: float) -> list[str | 
         pytest.param(claim("early", principal="ann"), 0, ["late", "early"], id="no-request-id"),
     ],
 )
-def test_a_place_is_kept_for_a_while_and_for_nobody_else(back: ClaimJob, seconds: float, order: list[str]) -> None:
+def test_a_position_is_kept_for_a_while_and_only_for_the_same_request(
+    back: ClaimJob, seconds: float, order: list[str]
+) -> None:
     async def test(room: Room) -> None:
-        assert await _comes_back(room, back, seconds) == order
+        assert await _order_after_repeat(room, back, seconds) == order
 
     run_in_room(test)
 
 
 @in_room
-async def test_who_goes_before_the_wait_is_over_has_given_up_the_place(room: Room) -> None:
+async def test_a_client_that_disconnects_before_its_wait_ends_loses_its_position(room: Room) -> None:
     held = await room.do(claim("holder"))
     early = await room.client(claim("early", request_id="r"), 30)
     late = await room.client(claim("late"), 30)
     early.go()
-    await is_gone(early)
+    await assert_gone(early)
     back = await room.client(claim("back", request_id="r"), 30)
     await release(room, held)
     await room.settled()
-    assert served(late, back) == ["late"]
+    assert owners_with_reply(late, back) == ["late"]
 
 
 @in_room
-async def test_a_place_that_was_used_is_not_kept_for_longer(room: Room) -> None:
+async def test_using_a_kept_position_does_not_extend_it(room: Room) -> None:
     held = await room.do(claim("holder"))
     early = await room.client(claim("early", request_id="r"), 5)
     late = await room.client(claim("late"), 3_000)
@@ -496,4 +500,4 @@ async def test_a_place_that_was_used_is_not_kept_for_longer(room: Room) -> None:
     again = await room.client(claim("again", request_id="r"), 3_000)
     await release(room, held)
     await room.settled()
-    assert served(late, again) == ["late"]
+    assert owners_with_reply(late, again) == ["late"]

@@ -1,4 +1,4 @@
-"""Watching a lock: a frame for each thing that happens to it, and nothing that only its holder may know."""
+"""Watching a lock: one frame per change, without anything that only its holder may know."""
 
 from datetime import datetime
 from typing import Any
@@ -22,12 +22,12 @@ def events(stream: Stream, count: int) -> list[str]:
     return [frame.data["event"] for frame in stream.take(count)]
 
 
-def test_the_life_of_a_lock(server: ServerProcess, reader: str) -> None:
+def test_a_watch_shows_the_lifecycle_of_a_lock(server: ServerProcess, reader: str) -> None:
     with server.stream("/locks/watched/watch", token=reader) as stream:
         assert stream.status == 200
         assert stream.headers["content-type"].startswith("text/event-stream")
         first = stream.next()
-        assert (first.data["event"], first.data["lock_name"]) == ("released", "watched"), "it is free"
+        assert (first.data["event"], first.data["lock_name"]) == ("released", "watched"), "the lock is free"
         lock = acquire(server, "watched")
         acquired = stream.next().data
         assert (acquired["event"], acquired["fencing_token"]) == ("acquired", lock["fencing_token"])
@@ -47,7 +47,7 @@ def test_the_life_of_a_lock(server: ServerProcess, reader: str) -> None:
         assert set(acquired) == set(renewed) == {"event", "lock_name", "observed_at", "fencing_token", "expires_at"}
 
 
-def test_a_held_lock_begins_with_acquired(server: ServerProcess, reader: str) -> None:
+def test_the_watch_of_a_held_lock_starts_with_acquired(server: ServerProcess, reader: str) -> None:
     lock = acquire(server, "held-before")
     with server.stream("/locks/held-before/watch", token=reader) as stream:
         first = stream.next().data
@@ -55,14 +55,14 @@ def test_a_held_lock_begins_with_acquired(server: ServerProcess, reader: str) ->
     assert first["expires_at"] == lock["expires_at"]
 
 
-def test_a_name_with_a_slash_is_watched_by_its_name(server: ServerProcess, reader: str) -> None:
+def test_a_lock_with_a_slash_in_its_name_can_be_watched(server: ServerProcess, reader: str) -> None:
     with server.stream("/locks/team%2Fdeploy/watch", token=reader) as stream:
         assert stream.next().data["lock_name"] == "team/deploy"
 
 
 def test_an_expiry_is_seen_when_it_happens(server: ServerProcess, reader: str) -> None:
     with server.stream("/locks/expiring/watch", token=reader) as stream:
-        assert events(stream, 1) == ["released"], "it is free"
+        assert events(stream, 1) == ["released"], "the lock is free"
         lock = acquire(server, "expiring", ttl_seconds=1)
         expired = stream.take(2)[-1].data
     assert expired["event"] == "expired"
@@ -101,7 +101,7 @@ def test_however_a_claim_ends_the_lock_is_released(server: ServerProcess, reader
         assert seen == ["released"] or (seen == ["renewed"] and events(stream, 1) == ["released"])
 
 
-def test_taking_it_away_releases_it(server: ServerProcess, reader: str) -> None:
+def test_force_release_shows_as_released(server: ServerProcess, reader: str) -> None:
     acquire(server, "taken-away")
     with server.stream("/locks/taken-away/watch", token=reader) as stream:
         assert events(stream, 1) == ["acquired"]
@@ -109,7 +109,7 @@ def test_taking_it_away_releases_it(server: ServerProcess, reader: str) -> None:
         assert events(stream, 1) == ["released"]
 
 
-def test_what_happened_before_the_first_frame_is_not_told_again(server: ServerProcess, reader: str) -> None:
+def test_events_from_before_the_first_frame_are_not_repeated(server: ServerProcess, reader: str) -> None:
     for number in range(30):
         name = f"fresh-{number}"
         lease = {"lease_id": acquire(server, name)["lease_id"]}
@@ -127,7 +127,7 @@ def test_what_happened_before_the_first_frame_is_not_told_again(server: ServerPr
             assert acquired["fencing_token"] == server.get(f"/locks/{name}").json["fencing_token"]
 
 
-def test_other_locks_are_not_in_it_and_no_secret_is(server: ServerProcess, reader: str) -> None:
+def test_a_watch_shows_no_other_locks_and_no_secrets(server: ServerProcess, reader: str) -> None:
     session = server.post("/sessions").json
     holder = acquire(server, "quiet")
     secrets = [holder["lease_id"], session["lease_id"], server.token]
@@ -140,10 +140,10 @@ def test_other_locks_are_not_in_it_and_no_secret_is(server: ServerProcess, reade
         server.post("/locks/quiet/release", {"lease_id": holder["lease_id"]})
         seen.append(stream.next())
     assert [frame.data["event"] for frame in seen] == ["acquired", "renewed", "released"]
-    told = str(seen)
-    assert not [secret for secret in secrets if secret in told]
+    text = str(seen)
+    assert not [secret for secret in secrets if secret in text]
     for word in ("only for readers", "holder", "metadata", "lease_id", "admin", session["session_id"]):
-        assert word not in told
+        assert word not in text
 
 
 def test_a_watch_ends_with_its_token(server: ServerProcess) -> None:
