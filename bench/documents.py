@@ -46,9 +46,9 @@ def _payload() -> bytes:
 
 
 def _run(store: Any, command: AnyCommand) -> None:
-    (answer,) = store.submit([command]).result()
-    if isinstance(answer, Exception):
-        raise answer
+    (reply,) = store.submit([command]).result()
+    if isinstance(reply, Exception):
+        raise reply
 
 
 @contextmanager

@@ -144,9 +144,9 @@ def _some_name(file: Opened, random: Random) -> str:
     return job_name(random.randrange(file.jobs))
 
 
-def _check_claimed(answer: object) -> None:
-    if not isinstance(answer, ClaimReply) or answer.status != "claimed":
-        raise TypeError(f"a claim returned {answer!r}")
+def _check_claimed(reply: object) -> None:
+    if not isinstance(reply, ClaimReply) or reply.status != "claimed":
+        raise TypeError(f"a claim returned {reply!r}")
 
 
 def _check_page(page: JobPage, least: int) -> None:

@@ -102,9 +102,9 @@ def _request_seconds(server: Peer, path: str) -> float:
 
     def ask() -> None:
         connection.request("GET", path, headers={"Authorization": f"Bearer {server.token}"})
-        answer = connection.getresponse()
-        content = answer.read()
-        if answer.status != 200:
+        response = connection.getresponse()
+        content = response.read()
+        if response.status != 200:
             raise RuntimeError(f"{path} returned {content!r}")
 
     try:

@@ -51,12 +51,12 @@ def _round(scratch: Path, workload: Workload, recording: Recording) -> dict[str,
             in_store = in_bare = 0.0
             for commands, transaction in zip(workload.batches(phase), transactions, strict=True):
                 started = perf_counter()
-                answers = store.submit(commands).result()
+                replies = store.submit(commands).result()
                 between = perf_counter()
                 replay(connection, transaction)
                 in_bare += perf_counter() - between
                 in_store += between - started
-                workload.check(answers)
+                workload.check(replies)
             took[phase] = Seconds(in_store, in_bare)
     store_path.unlink()
     bare_path.unlink()

@@ -21,16 +21,16 @@ class Workload:
         commands = self._commands(phase)
         return [commands[start : start + self._batch] for start in range(0, len(commands), self._batch)]
 
-    def check(self, answers: Sequence[object]) -> None:
+    def check(self, replies: Sequence[object]) -> None:
         """Every command must have worked, or its time means nothing."""
-        for answer in answers:
-            match answer:
+        for reply in replies:
+            match reply:
                 case ClaimReply(status="claimed", job_id=str(job_id), lease_id=str(lease_id)):
                     self._leases.append((job_id, lease_id))
                 case HeartbeatReply() | ReleaseReply(status="free"):
                     pass
                 case _:
-                    raise TypeError(f"a command returned {answer!r}")
+                    raise TypeError(f"a command returned {reply!r}")
 
     def _commands(self, phase: str) -> Sequence[AnyCommand]:
         if phase == "claim":

@@ -43,7 +43,7 @@ type caller struct {
 	socket     net.Conn
 	reader     *bufio.Reader
 	request    []byte
-	answer     []byte
+	response   []byte
 	names      []string
 	leases     []string
 	took       []time.Duration
@@ -96,12 +96,12 @@ func (c *caller) ask(next step, now time.Time) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if status == "200" && bytes.Count(c.answer, []byte(next.Expect)) == next.Times {
+	if status == "200" && bytes.Count(c.response, []byte(next.Expect)) == next.Times {
 		c.keepLeases()
 		return true, nil
 	}
 	if c.wrong++; c.firstWrong == "" {
-		c.firstWrong = fmt.Sprintf("%s %.500s", status, c.answer)
+		c.firstWrong = fmt.Sprintf("%s %.500s", status, c.response)
 	}
 	return false, nil
 }
@@ -134,7 +134,7 @@ func (c *caller) newName() string {
 }
 
 func (c *caller) keepLeases() {
-	rest := c.answer
+	rest := c.response
 	for {
 		_, after, isFound := bytes.Cut(rest, []byte(leaseMark))
 		if !isFound {
@@ -148,7 +148,7 @@ func (c *caller) keepLeases() {
 
 // read reads a whole response: the body for HTTP, one line per command for Redis.
 func (c *caller) read(lines int) (string, error) {
-	c.answer = c.answer[:0]
+	c.response = c.response[:0]
 	if c.plan.IsHTTP {
 		return c.readHTTP()
 	}
@@ -157,7 +157,7 @@ func (c *caller) read(lines int) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		c.answer = append(c.answer, line...)
+		c.response = append(c.response, line...)
 	}
 	return "200", nil
 }
@@ -188,7 +188,7 @@ func (c *caller) readHTTP() (string, error) {
 	if length < 0 {
 		return "", fmt.Errorf("a response without a length, status %s", status)
 	}
-	c.answer = append(c.answer, make([]byte, length)...)
-	_, err = io.ReadFull(c.reader, c.answer)
+	c.response = append(c.response, make([]byte, length)...)
+	_, err = io.ReadFull(c.reader, c.response)
 	return status, err
 }

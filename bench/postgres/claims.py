@@ -57,11 +57,11 @@ def _round(database: Database, jobs: int, batch: int) -> Seconds:
     with database.schema() as schema, _opened(database.store_url(schema)) as store, _bare(database, schema) as bare:
         for number, commands in enumerate(workload.batches("claim")):
             started = perf_counter()
-            answers = store.submit(commands).result()
+            replies = store.submit(commands).result()
             between = perf_counter()
             bare(commands)
             ended = perf_counter()
-            workload.check(answers)
+            workload.check(replies)
             if number >= WARM_UP:
                 in_store += between - started
                 in_bare += ended - between

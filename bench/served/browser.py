@@ -63,9 +63,9 @@ def logged_in(browser: "Browser", server: "Peer") -> "Iterator[BrowserContext]":
     try:
         context.add_init_script(NOTE_ROWS)
         url = url_of(server)
-        answer = context.request.post(f"{url}/ui/login", data={"token": server.token}, headers={"Origin": url})
-        if not answer.ok:
-            raise RuntimeError(f"the login failed: {answer.text()}")
+        response = context.request.post(f"{url}/ui/login", data={"token": server.token}, headers={"Origin": url})
+        if not response.ok:
+            raise RuntimeError(f"the login failed: {response.text()}")
         yield context
     finally:
         context.close()

@@ -112,9 +112,9 @@ class Probe:
 
     def _post(self, connection: HTTPConnection, path: str, body: object) -> dict[str, str]:
         connection.request("POST", path, json.dumps(body), {"Authorization": f"Bearer {self._server.token}"})
-        answer = connection.getresponse()
-        content = answer.read()
-        if answer.status != 200:
+        response = connection.getresponse()
+        content = response.read()
+        if response.status != 200:
             raise RuntimeError(f"the extra client got {content!r}")
         reply: dict[str, str] = json.loads(content)
         return reply

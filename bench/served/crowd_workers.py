@@ -47,7 +47,7 @@ class Caller(asyncio.Protocol):
 
     def __init__(self) -> None:
         self._received = b""
-        self._answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._response: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -56,9 +56,9 @@ class Caller(asyncio.Protocol):
     def call(self, request: bytes) -> "asyncio.Future[Any]":
         if self._transport is None:
             raise ConnectionError("not connected")
-        self._answer = asyncio.get_running_loop().create_future()
+        self._response = asyncio.get_running_loop().create_future()
         self._transport.write(request)
-        return self._answer
+        return self._response
 
     def data_received(self, data: bytes) -> None:
         self._received += data
@@ -67,16 +67,16 @@ class Caller(asyncio.Protocol):
         if not length or len(body) < int(length):
             return
         self._received = b""
-        if self._answer.done():
+        if self._response.done():
             pass  # nobody waits for it any more
         elif head.startswith(b"HTTP/1.1 200"):
-            self._answer.set_result(msgspec.json.decode(body))
+            self._response.set_result(msgspec.json.decode(body))
         else:
-            self._answer.set_exception(ValueError(f"got {head!r} {body!r}"))
+            self._response.set_exception(ValueError(f"got {head!r} {body!r}"))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if not self._answer.done():
-            self._answer.set_exception(exc or ConnectionError("the server closed the connection"))
+        if not self._response.done():
+            self._response.set_exception(exc or ConnectionError("the server closed the connection"))
 
 
 class Held:

@@ -142,7 +142,7 @@ def _post(port: int, path: str, body: object) -> dict[str, str]:
     connection = HTTPConnection(LOOPBACK, port, timeout=10)
     try:
         connection.request("POST", path, json.dumps(body))
-        answer: dict[str, str] = json.loads(connection.getresponse().read())
-        return answer
+        response: dict[str, str] = json.loads(connection.getresponse().read())
+        return response
     finally:
         connection.close()

@@ -65,13 +65,13 @@ def python_of(checkout: str) -> str:
     return str(Path(checkout) / ".venv/bin/python")
 
 
-def in_own_process(module: str, task: msgspec.Struct, answer: type[T], executable: str = sys.executable) -> T:
+def in_own_process(module: str, task: msgspec.Struct, reply: type[T], executable: str = sys.executable) -> T:
     """Run `module` on `task` in a new process and return its result. `executable` may be another checkout's Python."""
     command, asked = python(module, executable), msgspec.json.encode(task)
     done = subprocess.run(command, cwd=ROOT, input=asked, capture_output=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{module} failed:\n{done.stderr.decode()}")
-    return msgspec.json.decode(done.stdout, type=answer)
+    return msgspec.json.decode(done.stdout, type=reply)
 
 
 def free_port() -> int:

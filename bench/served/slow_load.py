@@ -62,14 +62,14 @@ class Caller:
             raise ConnectionError("the server closed the connection")
         if not self._is_complete():
             return None
-        answer, self._received = self._received, b""
-        return answer
+        response, self._received = self._received, b""
+        return response
 
-    def is_right(self, answer: bytes) -> bool:
+    def is_right(self, response: bytes) -> bool:
         """Also moves to the next step, or to the first one after a wrong response."""
-        right = answer.count(self._step.expect.encode()) == self._step.times
-        right = right and (not self._plan.is_http or answer.startswith(b"HTTP/1.1 200"))
-        self._leases = [lease.decode() for lease in LEASES.findall(answer)]
+        right = response.count(self._step.expect.encode()) == self._step.times
+        right = right and (not self._plan.is_http or response.startswith(b"HTTP/1.1 200"))
+        self._leases = [lease.decode() for lease in LEASES.findall(response)]
         self._number = (self._number + 1) % len(self._plan.steps) if right else 0
         return right
 
@@ -100,7 +100,7 @@ class Generator:
             caller.send()
         busy = len(self._callers)
         while busy:
-            for caller in self._answered(start, end):
+            for caller in self._receive_responses(start, end):
                 if perf_counter() >= end and caller.is_between_turns:
                     busy -= 1
                 else:
@@ -111,23 +111,23 @@ class Generator:
         report.cpu = (process_time() - cpu) / (perf_counter() - begun)
         return report
 
-    def _answered(self, start: float, end: float) -> Iterator[Caller]:
+    def _receive_responses(self, start: float, end: float) -> Iterator[Caller]:
         ready = self._epoll.poll(self._plan.patience_seconds)
         if not ready:
             raise TimeoutError(f"no response within {self._plan.patience_seconds:g} seconds")
         for number, _ in ready:
             caller = self._callers[number]
-            answer = caller.receive()
-            if answer is None:
+            response = caller.receive()
+            if response is None:
                 continue
             ended = perf_counter()
-            if caller.is_right(answer):
+            if caller.is_right(response):
                 self._report.requests += 1
                 if start < ended < end:
                     self._took.append(ended - caller.sent_at)
             else:
                 self._report.wrong += 1
-                self._report.first_wrong = self._report.first_wrong or answer.decode()[:500]
+                self._report.first_wrong = self._report.first_wrong or response.decode()[:500]
             yield caller
 
 

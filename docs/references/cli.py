@@ -11,7 +11,7 @@ from octostore.cli.subcommands import SUBCOMMANDS, Subcommand
 
 PATH = FOLDER / "cli.md"
 
-ANSWERS = """\
+OUTPUT = """\
 Answers go to stdout, remarks to stderr, and nothing ever prompts. `--json` prints one document with the fields of [the
 HTTP responses](http.md), or one per line if a command follows, exports, or takes several jobs. An error is a
 document with `error` and `code`; the [exit code](#exit-codes) says what kind of error it is.
@@ -38,7 +38,7 @@ def reference() -> str:
 def _lines() -> Iterator[str]:
     options = {option_of(action): meaning_of(action) for action in _common_arguments()}
     yield from (DESCRIPTION, f"`{PROGRAM} COMMAND --help` shows the same text. Every command takes:", "")
-    yield from (*table(["option", "meaning"], options.items()), "", *ANSWERS.splitlines(), "")
+    yield from (*table(["option", "meaning"], options.items()), "", *OUTPUT.splitlines(), "")
     for group, commands in groupby(SUBCOMMANDS, key=lambda command: command.group):
         yield f"- {group}: " + ", ".join(f"[{command.name}](#{_anchor(command.name)})" for command in commands)
     yield "- [Exit codes](#exit-codes), [environment variables](settings.md)"

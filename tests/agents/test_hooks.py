@@ -18,7 +18,7 @@ from octostore.agents.hooks.memory import Remembered, SessionLease
 from octostore.agents.hooks.payload import Payload
 from octostore.agents.setup.clients import EVENTS as EVENTS_SET_UP
 from octostore.agents.setup.clients import HOOK_LINE
-from octostore.cli.hook_events import EVENTS as EVENTS_ANSWERED
+from octostore.cli.hook_events import EVENTS as EVENTS_HANDLED
 from octostore.cli.hook_events import LIFE_SECONDS
 from octostore.keeping.leases import KeptLeases
 from octostore.keeping.watching import agent_here
@@ -94,7 +94,7 @@ def is_open(agent: str = OWNER) -> bool:
 
 
 def test_every_event_that_is_set_up_has_a_hook() -> None:
-    assert EVENTS_SET_UP.keys() == EVENTS_ANSWERED.keys() == set(EVENTS)
+    assert EVENTS_SET_UP.keys() == EVENTS_HANDLED.keys() == set(EVENTS)
 
 
 def test_a_hook_line_does_nothing_if_octostore_is_not_installed(tmp_path: Path) -> None:
@@ -455,8 +455,8 @@ def test_an_agent_sees_what_it_holds_through_its_mcp_server(agents: Callable[[st
     asks = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call})
     (tmp_path / "asks").write_text(f"{asks}\n", encoding="utf-8")
     (tmp_path / "mcp").write_text(
-        f"cd {tmp_path}; {{ cat asks; while [ ! -e over ]; do sleep 0.02; done; }} | octostore mcp > answers &\n"
-        "until grep -q claimed answers; do sleep 0.02; done\n"
+        f"cd {tmp_path}; {{ cat asks; while [ ! -e over ]; do sleep 0.02; done; }} | octostore mcp > results &\n"
+        "until grep -q claimed results; do sleep 0.02; done\n"
         f"while octostore hook stop < {SESSION}-stop > said; grep -q '{SLOW[0]}' said; do :; done\n"
         "touch over; wait; cat said",
         encoding="utf-8",

@@ -127,7 +127,7 @@ def test_a_port_without_a_listener(connect: Connect, shorten: Shorten) -> None:
 
 
 def test_a_server_that_never_answers(connect: Connect, shorten: Shorten) -> None:
-    shorten(ANSWER_SECONDS=0.05, STREAM_SECONDS=0.05, GIVE_UP_SECONDS=0.05, FOLLOW_GIVE_UP_SECONDS=0.05)
+    shorten(RESPONSE_SECONDS=0.05, STREAM_SECONDS=0.05, GIVE_UP_SECONDS=0.05, FOLLOW_GIVE_UP_SECONDS=0.05)
     with Proxy().always(say_nothing) as proxy:
         assert_unreachable(connect(proxy.url, token=new_token()), "network")
         assert proxy.gone.wait(PATIENCE_SECONDS), "a client that gave up closes its connection"

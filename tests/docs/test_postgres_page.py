@@ -26,7 +26,7 @@ def test_the_grants_are_those_the_tests_use() -> None:
 def test_the_limits_are_those_of_the_store() -> None:
     assert f"loses it after {STUCK_SECONDS} seconds" in TEXT
     assert f"after {GIVE_UP_SECONDS:g} seconds of trying" in TEXT
-    assert f"counts as unavailable after {connection.ANSWER_SECONDS:g}\n  seconds" in TEXT
+    assert f"counts as unavailable after {connection.TIMEOUT_SECONDS:g}\n  seconds" in TEXT
     assert f"after another {connection.DEFAULTS['connect_timeout']} seconds of failed connecting" in TEXT
 
 

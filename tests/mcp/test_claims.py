@@ -261,7 +261,7 @@ def test_an_internal_error_is_reported_as_one(loop: Loop) -> None:
         claims = Claims(logged.append)
         agent = Agent(Broken(None), claims, Sessions(claims), None)
         request = Message(1, "tools/call", {"name": "my_claims"})
-        return await ToolProtocol(TOOLS, logged.append).answer(request, agent, notify)
+        return await ToolProtocol(TOOLS, logged.append).handle(request, agent, notify)
 
     result = loop.run(call())
     assert result["isError"] is True

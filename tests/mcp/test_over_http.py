@@ -17,7 +17,7 @@ from octostore.mcp.http.tools import TOOLS
 from octostore.mcp.tools import OPERATOR_TOOLS
 from tests.support.async_as_sync import Loop
 from tests.support.documents import blocks_of, check_printed, replaced
-from tests.support.mcp import Answer, Mode
+from tests.support.mcp import Mode, ToolReply
 from tests.support.mcp_http import HttpAgent, calling, message
 from tests.support.processes import ROOT, until
 from tests.support.server import ServerProcess
@@ -38,7 +38,7 @@ class Agent:
         self._agents = agents
         self._turns = cycle(agents)
 
-    def call(self, tool: str, **arguments: Any) -> Answer:
+    def call(self, tool: str, **arguments: Any) -> ToolReply:
         return next(self._turns).call(tool, **arguments)
 
     def do(self, tool: str, **arguments: Any) -> Any:

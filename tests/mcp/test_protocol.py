@@ -60,7 +60,7 @@ class Sides:
         async def notify(_method: str, _params: dict[str, Any]) -> None: ...
 
         try:
-            return await self._protocol.answer(Message(1, *request), self._agent, notify)
+            return await self._protocol.handle(Message(1, *request), self._agent, notify)
         except Refused as refused:
             return {"code": refused.code, **({"data": refused.data} if refused.code == UNSUPPORTED_VERSION else {})}
 

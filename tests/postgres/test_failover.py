@@ -22,7 +22,7 @@ from octostore.stores.postgres import backend
 from octostore.stores.postgres.backend import PostgresBackend
 from octostore.stores.postgres.connection import parse_address
 from octostore.stores.store import LocalStore
-from tests.processes.crowd import Follower, answered, at_work, listen, listen_to_all, stop, threads_of
+from tests.processes.crowd import Follower, acknowledged, at_work, listen, listen_to_all, stop, threads_of
 from tests.processes.ledger import Ack, Ledger, assert_all_recovered
 from tests.support.cluster import Cluster
 from tests.support.postgres import made
@@ -220,7 +220,7 @@ def fail_over_again_and_again(cluster: Cluster, url: str, home: Path, rounds: in
             # Sometimes at once, mostly in the middle of the clients' work.
             acks += listen(workers, chance.choice([0, 1, 3]) * chance.random())
             this = fail_over(cluster, workers, names, noticed_after=chance.choice([0, 0.2, 1.0]))
-            ledger.check(answered(this.acks))
+            ledger.check(acknowledged(this.acks))
             acks += this.acks
             away.append(this.away_seconds)
         acks += stop(workers)
@@ -242,8 +242,8 @@ def fail_over_again_and_again(cluster: Cluster, url: str, home: Path, rounds: in
 
 
 def check_everything(url: str, ledger: Ledger, acks: list[Ack], rounds: int) -> None:
-    ledger.check_tokens(answered(acks))
-    ledger.check(answered(acks))
+    ledger.check_tokens(acknowledged(acks))
+    ledger.check(acknowledged(acks))
     log = assert_sound(url)
     assert [entry.seq for entry in log] == list(range(1, len(log) + 1))
     now_ms = round(time.time() * 1_000) + DAY_MS
@@ -262,7 +262,7 @@ def summary(acks: list[Ack], away: list[float]) -> str:
     done = Counter(ack["what"] for ack in acks)
     reasons = Counter(ack["reason"] for ack in acks if ack["what"] == "given_up")
     return (
-        f"{len(away)} promotions, {len(answered(acks))} acknowledged: {dict(done)}, given up for {dict(reasons)}; "
+        f"{len(away)} promotions, {len(acknowledged(acks))} acknowledged: {dict(done)}, given up for {dict(reasons)}; "
         f"seconds from the kill to the next claim: {', '.join(f'{seconds:.2f}' for seconds in away)}"
     )
 

@@ -17,7 +17,7 @@ from octostore.stores import retrying
 from octostore.stores.postgres import backend
 from octostore.stores.postgres.backend import PostgresBackend
 from octostore.stores.postgres.connection import LISTEN_VARIABLE, parse_address
-from tests.processes.crowd import Follower, answered, at_work, listen, listen_to_all, stop, threads_of
+from tests.processes.crowd import Follower, acknowledged, at_work, listen, listen_to_all, stop, threads_of
 from tests.processes.ledger import Ack, Ledger
 from tests.support.embedded import local_store, waiting_threads
 from tests.support.pgbouncer import POOL_SIZE, PROGRAM, PgBouncer
@@ -128,8 +128,8 @@ def test_nothing_acknowledged_is_lost_though_many_share_few_connections(
             follower.end()
             assert follower.seqs == list(range(1, len(follower.seqs) + 1))
         server.check_has_not_failed()
-    ledger.check_tokens(answered(acks))
-    ledger.check(answered(acks))
+    ledger.check_tokens(acknowledged(acks))
+    ledger.check(acknowledged(acks))
     assert_sound(pooled.direct_url)
     done = Counter(ack["what"] for ack in acks)
     assert {"claimed", "heartbeat", "checkpoint", "ended", "enqueued", "saved"} <= set(done), done

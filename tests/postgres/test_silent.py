@@ -22,7 +22,7 @@ from tests.support.postgres_soundness import assert_sound
 from tests.support.processes import Worker, until
 
 BEGINNING, LOADING, COMMIT = b"FOR UPDATE", b"max_claimed IS NOT NULL", b"\nCOMMIT\n"
-ANSWER_SECONDS = 0.5
+TIMEOUT_SECONDS = 0.5
 CONNECT_SECONDS = 2
 """The minimum that libpq accepts."""
 GIVE_UP_SECONDS = 0.2
@@ -33,7 +33,7 @@ WAITING = 2_000
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "ANSWER_SECONDS", ANSWER_SECONDS)
+    monkeypatch.setattr(connection, "TIMEOUT_SECONDS", TIMEOUT_SECONDS)
     monkeypatch.setitem(connection.DEFAULTS, "connect_timeout", CONNECT_SECONDS)
     monkeypatch.setitem(backend.LIMITS, "idle", "400ms")
 
@@ -68,7 +68,7 @@ def test_a_claim_is_made_once_and_its_reply_is_true(  # noqa: PLR0917  # what ha
 ) -> None:
     store.enqueue("letter", {"to": "bob"}, job_id="job")
     proxy.when(where, how)
-    with within(ANSWER_SECONDS):
+    with within(TIMEOUT_SECONDS):
         reply = store.claim_job("job", "ann")
     assert proxy.is_idle
     assert (reply.status, reply.job_id, reply.payload) == ("claimed", "job", {"to": "bob"})
@@ -83,7 +83,7 @@ def test_reads_still_work(store: octostore.OctoStore, proxy: PgProxy, where: byt
     store.claim_job("job", "ann")
     store.get_job("job")
     proxy.when(where, how)
-    with within(ANSWER_SECONDS):
+    with within(TIMEOUT_SECONDS):
         assert store.get_job("job").owner == "ann"
     assert proxy.is_idle
 
@@ -99,7 +99,7 @@ def test_a_call_waits_for_only_one_of_several_silent_readers(
     proxy.fall_silent()
     proxy.speak()
     trips = len(proxy.trips)
-    with within(ANSWER_SECONDS):
+    with within(TIMEOUT_SECONDS):
         assert store.get_job("job").owner == "ann"
     assert sum(b"READ ONLY" in trip for trip in proxy.trips[trips:]) == 1
 
@@ -112,7 +112,7 @@ def test_a_database_that_stays_silent_is_unreachable(
     store.get_job("job")
     proxy.fall_silent()
     for call in calls(store, held.lease_id or "")[2:8:2]:
-        with pytest.raises(octostore.Unreachable) as caught, within(ANSWER_SECONDS + 2 * CONNECT_SECONDS):
+        with pytest.raises(octostore.Unreachable) as caught, within(TIMEOUT_SECONDS + 2 * CONNECT_SECONDS):
             call()
         assert caught.value.reason == "network"
     proxy.speak()
@@ -131,7 +131,7 @@ def test_a_store_that_cannot_learn_the_outcome_of_a_commit_says_so(  # noqa: PLR
         claiming = pool.submit(store.claim_job, "job", "ann")
         until(lambda: proxy.is_idle)
         proxy.fall_silent()
-        with within(ANSWER_SECONDS + 2 * CONNECT_SECONDS):
+        with within(TIMEOUT_SECONDS + 2 * CONNECT_SECONDS):
             fault = claiming.exception(60)
     assert isinstance(fault, octostore.Unreachable)
     assert "cannot be asked whether it succeeded" in str(fault)
@@ -155,7 +155,7 @@ def test_a_database_process_that_is_paused(store: octostore.OctoStore) -> None:
     pid = writer.info.backend_pid
     os.kill(pid, signal.SIGSTOP)
     try:
-        with within(ANSWER_SECONDS):
+        with within(TIMEOUT_SECONDS):
             assert store.claim_job("job", "ann").owner == "ann"
     finally:
         os.kill(pid, signal.SIGCONT)
@@ -165,7 +165,7 @@ def test_a_listener_that_hears_nothing_is_replaced(
     url: str, store: octostore.OctoStore, proxy: PgProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listener, "HEARTBEAT_SECONDS", 0.2)
-    monkeypatch.setattr(listener, "ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(listener, "TIMEOUT_SECONDS", 0.5)
     monkeypatch.setattr(backend, "LOOK_SECONDS", 3_600)
     monkeypatch.setattr(backend, "POLL_ALONE_SECONDS", 3_600)
     lease_id = store.claim_job("job", "first", ttl=600).lease_id
@@ -191,7 +191,7 @@ def test_thousands_of_waiting_callers_fail_together_and_later_ones_succeed(
     store.probe()
     proxy.fall_silent()
     local = local_store(store)
-    with within(ANSWER_SECONDS + 2 * CONNECT_SECONDS):
+    with within(TIMEOUT_SECONDS + 2 * CONNECT_SECONDS):
         waiting = [local.submit([ClaimJob(job_id=f"job-{n}", owner="ann")]) for n in range(WAITING)]
         faults: list[Any] = [submitted.exception(60) for submitted in waiting]
     assert {type(fault) for fault in faults} == {octostore.Unreachable}

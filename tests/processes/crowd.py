@@ -75,11 +75,11 @@ def listen_to_all(workers: list[Worker], names: set[str]) -> list[Ack]:
     """Listen until each of the named threads has got a reply."""
     heard: list[Ack] = []
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while {ack["thread"] for ack in answered(heard)} != names:
+    while {ack["thread"] for ack in acknowledged(heard)} != names:
         assert time.monotonic() < deadline, "not all have come back"
         heard += listen(workers, 0.05)
     return heard
 
 
-def answered(acks: list[Ack]) -> list[Ack]:
+def acknowledged(acks: list[Ack]) -> list[Ack]:
     return [ack for ack in acks if ack["what"] not in {"took_long", "given_up"}]

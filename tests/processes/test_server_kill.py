@@ -12,7 +12,7 @@ import pytest
 
 import octostore
 from octostore.client.http import port as http_port
-from tests.processes.crowd import Follower, answered, at_work, listen, listen_to_all, stop, threads_of
+from tests.processes.crowd import Follower, acknowledged, at_work, listen, listen_to_all, stop, threads_of
 from tests.processes.ledger import Ack, Ledger, assert_all_recovered
 from tests.support.async_as_sync import Loop, StoreAsSync
 from tests.support.embedded import open_with_clock
@@ -48,7 +48,7 @@ def kill_again_and_again(home: Path, kills: int, seed: int, monkeypatch: pytest.
                 news = listen(workers, chance.choice([0, 0.2, 0.6, 1.2]) * chance.random())
             killed_at.append(time.monotonic())
             news += listen(workers)
-            ledger.check(answered(news))
+            ledger.check(acknowledged(news))
             acks += news
         with ServerProcess(home, port=port) as server:
             acks += listen_to_all(workers, threads_of(*KINDS))
@@ -64,8 +64,8 @@ def kill_again_and_again(home: Path, kills: int, seed: int, monkeypatch: pytest.
 
 
 def check_everything(path: Path, ledger: Ledger, acks: list[Ack], killed_at: list[float]) -> None:
-    ledger.check_tokens(answered(acks))
-    ledger.check(answered(acks))
+    ledger.check_tokens(acknowledged(acks))
+    ledger.check(acknowledged(acks))
     log = assert_sound(path)
     assert [entry.seq for entry in log] == list(range(1, len(log) + 1))
     with open_with_clock(path, ManualClock(round(time.time() * 1_000) + DAY_MS)) as store:
@@ -140,7 +140,7 @@ def test_a_hold_is_lost_in_time_when_the_server_stays_away(
     how: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_port, "GIVE_UP_SECONDS", 0.2)
-    monkeypatch.setattr(http_port, "ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr(http_port, "RESPONSE_SECONDS", 0.2)
     path, port = tmp_path / "octostore.db", free_port()
     lost_at: list[float] = []
     with ServerProcess(tmp_path, port=port) as server:

@@ -744,7 +744,7 @@ def test_a_response_that_fails_halfway_is_cut_off(monkeypatch: pytest.MonkeyPatc
             return Broken(request)
 
         monkeypatch.setattr(app, "_begin", handle)
-        connections = Connections(Settings(), app.answer)
+        connections = Connections(Settings(), app.handle_request)
         connection, transport = connections.accept(), Transport()
         connection.connection_made(transport)
         connection.data_received(GET % 1)

@@ -7,7 +7,7 @@ import msgspec
 
 from octostore.client.authority import Authority
 from octostore.client.http.port import HttpPort
-from octostore.client.http.retry_budget import ANSWER_SECONDS
+from octostore.client.http.retry_budget import RESPONSE_SECONDS
 from octostore.core.errors import LeaseLost
 from octostore.stores.base import TryAgain
 from octostore.stores.clock import boottime
@@ -58,7 +58,7 @@ def _post(c: Client, name: str, verb: str, body: dict[str, Any]) -> tuple[int, A
     for _ in range(TIMES):
         try:
             with c.doing(f"{verb} {name}"):
-                response, data = port._connections.call("POST", path, encoded, ANSWER_SECONDS)
+                response, data = port._connections.call("POST", path, encoded, RESPONSE_SECONDS)
             if response.status < 500:
                 return response.status, msgspec.json.decode(data)
         except TryAgain:

@@ -93,13 +93,13 @@ def _reply_before_commit(backend: Any, commands: Sequence[Any], clock: Any, give
             ws = WorkingSet(now=clock(counters.mark).now, seq=counters.seq)
             writing.load(ws, needs)
             sweep(ws, given)
-            replies = [octostore.stores.batch._answer(ws, command, given, 0.0) for command in commands]
+            replies = [octostore.stores.batch._reply_to(ws, command, given, 0.0) for command in commands]
         return Committed(replies, [], [], [])
 
 
 def _reply_in_another_order(backend: Any, commands: Sequence[Any], clock: Any, given: Any, **how: Any) -> Committed:
     committed = run_batch(backend, commands, clock, given, **how)
-    return committed._replace(answers=committed.answers[::-1])
+    return committed._replace(replies=committed.replies[::-1])
 
 
 def _leave_gaps() -> AbstractContextManager[object]:

@@ -96,7 +96,7 @@ class Server:
             keepalive_seconds=300,
         )
         services = await self._start(settings, process)
-        self._connections = Connections(settings, App(services).answer)
+        self._connections = Connections(settings, App(services).handle_request)
         self.is_open = True
         await self._stopping.wait()
         services.stop()

@@ -82,7 +82,7 @@ class Histories(RuleBasedStateMachine):
         for entry in committed.entries:
             assert entry.at >= self.written_at, "time runs backwards"
             self.written_at = entry.at
-        (reply,) = committed.answers
+        (reply,) = committed.replies
         return reply
 
     def check_moment(self, moment: datetime | int | None) -> None:

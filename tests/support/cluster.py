@@ -43,7 +43,7 @@ class Node:
                 "postgres", "-D", self.data, "-p", self.port, *options, stdout=log, stderr=log, cwd=self.data
             )
         try:
-            until(self._answers)
+            until(self._accepts_connections)
         except AssertionError:
             raise AssertionError(f"the server did not start: {self._log.read_text()}") from None
 
@@ -104,7 +104,7 @@ class Node:
     def _log(self) -> Path:
         return self.data.with_suffix(".log")
 
-    def _answers(self) -> bool:
+    def _accepts_connections(self) -> bool:
         try:
             return bool(self.ask("SELECT 1"))
         except psycopg.OperationalError:

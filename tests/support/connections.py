@@ -21,11 +21,11 @@ class Response(NamedTuple):
         return json.loads(self.body)
 
     @classmethod
-    def read_from(cls, answer: http.client.HTTPResponse) -> "Response":
+    def read_from(cls, response: http.client.HTTPResponse) -> "Response":
         """Read the body, except a stream's, which would not end."""
-        headers = {name.lower(): value for name, value in answer.getheaders()}
+        headers = {name.lower(): value for name, value in response.getheaders()}
         is_stream = headers.get("content-type", "").startswith("text/event-stream")
-        return cls(answer.status, headers, b"" if is_stream else answer.read())
+        return cls(response.status, headers, b"" if is_stream else response.read())
 
 
 class Connection:
@@ -52,12 +52,12 @@ class Connection:
         self.send(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
 
     def response(self, method: str = "GET") -> Response:
-        answer = http.client.HTTPResponse(self.socket, method=method)
+        response = http.client.HTTPResponse(self.socket, method=method)
         try:
-            answer.begin()
-            return Response.read_from(answer)
+            response.begin()
+            return Response.read_from(response)
         finally:
-            answer.close()
+            response.close()
 
     def get_all(self, path: str, tokens: Sequence[str]) -> list[Response]:
         """Send all requests at once, for the highest load. The connection cannot be used afterwards."""
@@ -96,9 +96,9 @@ class _Received(BytesIO):
     """What was received on a connection, in place of its socket."""
 
     def next_response(self) -> Response:
-        answer = http.client.HTTPResponse(self)  # type: ignore[arg-type]
-        answer.begin()
-        return Response.read_from(answer)
+        response = http.client.HTTPResponse(self)  # type: ignore[arg-type]
+        response.begin()
+        return Response.read_from(response)
 
     def makefile(self, _mode: str) -> Self:
         return self
@@ -119,13 +119,13 @@ class Stream:
     def __init__(self, port: int, path: str, headers: dict[str, str]) -> None:
         self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)
         self.connection.request("GET", path, headers=headers)
-        self._answer = self.connection.getresponse()
-        self.status = self._answer.status
-        self.headers = {name.lower(): value for name, value in self._answer.getheaders()}
+        self._response = self.connection.getresponse()
+        self.status = self._response.status
+        self.headers = {name.lower(): value for name, value in self._response.getheaders()}
 
     def __iter__(self) -> Iterator[Frame]:
         fields: dict[str, str] = {}
-        while line := self._answer.readline():
+        while line := self._response.readline():
             text = line.decode().rstrip("\n")
             if text:
                 name, _, value = text.partition(": ")
@@ -146,7 +146,7 @@ class Stream:
         return list(self)
 
     def close(self) -> None:
-        self._answer.close()
+        self._response.close()
         self.connection.close()
 
     def __enter__(self) -> Self:

@@ -162,9 +162,9 @@ def follow(blocks: Sequence[Block], machine: Machine) -> None:
     script = f'printf "%s\\n" "{_BREAK}"\n'.join(block.text for block in blocks if block.kind == "sh")
     for url in SERVER_URLS:
         script = script.replace(url, machine.env.get("SERVER", url))
-    answers = iter(machine.do(script).split(f"{_BREAK}\n"))
+    outputs = iter(machine.do(script).split(f"{_BREAK}\n"))
     for block, after in zip(blocks, [*blocks[1:], None], strict=True):
         if block.kind == "sh":
-            answer = next(answers)
+            output = next(outputs)
             if after is not None and after.kind == "text":
-                check_printed(after.text, answer)
+                check_printed(after.text, output)

@@ -52,8 +52,8 @@ class LivePage:
     def get_in(self, token: str) -> Self:
         """Log in without the form."""
         body = {"token": token}
-        answer = self.context.request.post(f"{self.url}/ui/login", data=body, headers={"Origin": self.origin})
-        assert answer.status == 204, answer.text()
+        response = self.context.request.post(f"{self.url}/ui/login", data=body, headers={"Origin": self.origin})
+        assert response.status == 204, response.text()
         return self
 
     def log_in(self, token: str) -> None:

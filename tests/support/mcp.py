@@ -28,7 +28,7 @@ Mode: TypeAlias = Literal["auto", "legacy"]
 """Which of the protocol's two handshakes to use."""
 
 
-class Answer(NamedTuple):
+class ToolReply(NamedTuple):
     is_error: bool
     document: Any
     text: str
@@ -113,10 +113,10 @@ class Agent:
     def stderr(self) -> str:
         return self._stderr.read_text()
 
-    def call(self, tool: str, **arguments: Any) -> Answer:
+    def call(self, tool: str, **arguments: Any) -> ToolReply:
         return self.start(tool, **arguments).result(PATIENCE_SECONDS)
 
-    def start(self, tool: str, on_progress: "ProgressFnT | None" = None, **arguments: Any) -> "Future[Answer]":
+    def start(self, tool: str, on_progress: "ProgressFnT | None" = None, **arguments: Any) -> "Future[ToolReply]":
         """Start it; the caller waits or cancels."""
         return self._loop.start(self._call(self.client, tool, arguments, on_progress))
 
@@ -139,12 +139,12 @@ class Agent:
 
     async def _call(
         self, client: "Client", tool: str, arguments: dict[str, Any], on_progress: "ProgressFnT | None"
-    ) -> Answer:
+    ) -> ToolReply:
         result = await client.call_tool(tool, arguments, progress_callback=on_progress)
         self.said.append(result.model_dump_json())
         texts = [part.text for part in result.content if part.type == "text"]
         assert result.structured_content is None, "some clients show the model only this"
-        return Answer(result.is_error, json.loads(texts[0]), texts[0], texts[1:])
+        return ToolReply(result.is_error, json.loads(texts[0]), texts[0], texts[1:])
 
     def __enter__(self) -> Self:
         return self

@@ -25,10 +25,10 @@ class Browser:
         return self.call("POST", path, body, **headers)
 
     def log_in(self, **body: str) -> Response:
-        answer = self.post("/ui/login", body)
-        if answer.status == 204:
-            self.cookie = answer.headers["set-cookie"].partition(";")[0]
-        return answer
+        response = self.post("/ui/login", body)
+        if response.status == 204:
+            self.cookie = response.headers["set-cookie"].partition(";")[0]
+        return response
 
     def stream(self, path: str) -> Any:
         return self.server.stream(path, token="", headers={"Cookie": self.cookie})
@@ -36,9 +36,9 @@ class Browser:
 
 def made(server: ServerProcess, name: str, *scopes: str, **options: Any) -> tuple[str, str]:
     """Create a token; return it and its id."""
-    answer = server.post("/tokens", {"name": name, "scopes": list(scopes) or ["read"], **options})
-    return answer.json["token"], answer.json["token_id"]
+    response = server.post("/tokens", {"name": name, "scopes": list(scopes) or ["read"], **options})
+    return response.json["token"], response.json["token_id"]
 
 
-def is_refused(answer: Response, code: str = "authentication_failed") -> bool:
-    return (answer.status, answer.json["code"]) == (401, code)
+def is_refused(response: Response, code: str = "authentication_failed") -> bool:
+    return (response.status, response.json["code"]) == (401, code)

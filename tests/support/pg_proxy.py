@@ -26,7 +26,7 @@ class Link:
         self.is_cut = False
         """At least the client's side."""
         self.is_muted = False
-        self._is_answered = threading.Event()
+        self._has_replied = threading.Event()
         self._prepared: dict[bytes, bytes] = {}
 
     def deliver(self, content: bytes) -> None:
@@ -34,10 +34,10 @@ class Link:
 
     def deliver_without_reply(self, content: bytes) -> None:
         """Deliver, and wait until the server has replied, but do not pass the reply on."""
-        self._is_answered.clear()
+        self._has_replied.clear()
         self.is_muted = True
         self.deliver(content)
-        assert self._is_answered.wait(PATIENCE_SECONDS)
+        assert self._has_replied.wait(PATIENCE_SECONDS)
 
     def mute(self) -> None:
         """Pass nothing more to the client, but keep the connection."""
@@ -80,7 +80,7 @@ class Link:
                 if not self.is_muted:
                     self._client.sendall(message)
                 if message[:1] == READY:
-                    self._is_answered.set()
+                    self._has_replied.set()
         finally:
             if not self.is_muted:
                 self.cut_client()

@@ -53,11 +53,11 @@ def _started(version: int) -> str:
         server = programs(version).start("postgres", "-D", data, *options, stdout=log, stderr=log, cwd=folder)
     atexit.register(_end, server, folder)
     url = f"postgresql://postgres:@/postgres?host={folder}"
-    until(lambda: _answers(url))
+    until(lambda: _accepts_connections(url))
     return url
 
 
-def _answers(url: str) -> bool:
+def _accepts_connections(url: str) -> bool:
     try:
         psycopg.connect(url).close()
     except psycopg.OperationalError:

@@ -32,8 +32,10 @@ class Rotating(Admin):
 
     def get(self, case: Case, context: schemathesis.AuthContext) -> str:
         headers = {"Authorization": f"Bearer {super().get(case, context)}"}
-        answer = requests.post(f"{os.environ['TARGET']}/tokens", json={"name": "rotating"}, headers=headers, timeout=10)
-        token: str = answer.json()["token"]
+        response = requests.post(
+            f"{os.environ['TARGET']}/tokens", json={"name": "rotating"}, headers=headers, timeout=10
+        )
+        token: str = response.json()["token"]
         return token
 
 

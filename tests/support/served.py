@@ -53,7 +53,7 @@ class ServedStore:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         services = self._services = Services(self._settings, self._store, Metrics(), self._folder, _load_tools)
         await services.start()
-        connections = Connections(self._settings, App(services).answer)
+        connections = Connections(self._settings, App(services).handle_request)
         connections.tick()
         listener = socket.create_server(("127.0.0.1", 0))
         server = await self._loop.create_server(connections.accept, sock=listener)

@@ -120,9 +120,9 @@ class ServerProcess:
 
     def claim(self, job_id: str, owner: str = "agent-1", **body: Any) -> str:
         """Claim the job, and return the lease id."""
-        answer = self.call_job(job_id, "claim", {"owner": owner, "ttl_seconds": 600, **body})
-        assert answer.json["status"] == "claimed", answer
-        lease_id: str = answer.json["lease_id"]
+        response = self.call_job(job_id, "claim", {"owner": owner, "ttl_seconds": 600, **body})
+        assert response.json["status"] == "claimed", response
+        lease_id: str = response.json["lease_id"]
         return lease_id
 
     def stream(self, path: str, *, token: str | None = None, headers: dict[str, str] | None = None) -> Stream:
@@ -157,9 +157,9 @@ class ServerProcess:
 
     def new_token(self, name: str, *scopes: str, prefix: str = "", **options: Any) -> str:
         body = {"name": name, "scopes": list(scopes) or ["read", "claim"], "prefix": prefix, **options}
-        answer = self.post("/tokens", body)
-        assert answer.status == 201, answer
-        token: str = answer.json["token"]
+        response = self.post("/tokens", body)
+        assert response.status == 201, response
+        token: str = response.json["token"]
         return token
 
     def stop(self) -> int:

@@ -61,14 +61,14 @@ class World:
 
     def do(self, command: Command[R_co]) -> R_co:
         """Run one command in its own transaction."""
-        (answer,) = self.batch([command])
-        if isinstance(answer, OctoStoreError):
-            raise answer
-        reply: R_co = answer
+        (outcome,) = self.batch([command])
+        if isinstance(outcome, OctoStoreError):
+            raise outcome
+        reply: R_co = outcome
         return reply
 
     def batch(self, commands: Sequence[AnyCommand]) -> list[Any]:
-        return run_batch(self.backend, commands, self.clock, self.sources).answers
+        return run_batch(self.backend, commands, self.clock, self.sources).replies
 
     def ask(self, question: Question[R_co]) -> R_co:
         return ask(self.backend, question, self.clock, self.sources.retry)

@@ -92,13 +92,13 @@ def _claims_and_sessions(store: "Reader") -> tuple[list[JobOwner], list[SessionV
 
 def ask_in_time(address: StoreAddress, ask: "Callable[[Reader], T]") -> T:
     """Return the store's reply, or raise `Unreachable` if it takes too long."""
-    answer: list[T] = []
+    replies: list[T] = []
     failed: list[OctoStoreError] = []
 
     def look() -> None:
         try:
             with address.open_reader() as store:
-                answer.append(ask(store))
+                replies.append(ask(store))
         except OctoStoreError as error:
             failed.append(error)
 
@@ -106,8 +106,8 @@ def ask_in_time(address: StoreAddress, ask: "Callable[[Reader], T]") -> T:
     asking = Thread(target=look, daemon=True)
     asking.start()
     asking.join(PATIENCE_SECONDS)
-    if answer:
-        return answer[0]
+    if replies:
+        return replies[0]
     raise failed[0] if failed else Unreachable(f"no answer within {PATIENCE_SECONDS:g} s", reason="busy")
 
 

@@ -1,4 +1,4 @@
-"""Tell a person at a terminal that the store has not answered yet, so that they know what they are waiting for."""
+"""Tell a person at a terminal that the store has not replied yet, so that they know what they are waiting for."""
 
 import threading
 import time
@@ -27,9 +27,9 @@ AGAIN_SECONDS = 60.0
 
 def watch_server_calls(where: str) -> None:
     """Report slow calls to the server at `where`, in this process, from now on."""
-    from octostore.client.http.retry_budget import ANSWER_SECONDS, RetryBudget  # noqa: PLC0415  # only with a server
+    from octostore.client.http.retry_budget import RESPONSE_SECONDS, RetryBudget  # noqa: PLC0415  # only with a server
 
-    RetryBudget.on_new = _SlowCallWatcher(where, ANSWER_SECONDS).watch
+    RetryBudget.on_new = _SlowCallWatcher(where, RESPONSE_SECONDS).watch
 
 
 def open_watched(url: str | None, where: str) -> OctoStore:
@@ -46,9 +46,9 @@ class _WatchedPort(EmbeddedPort):
         with self._watcher.watching():
             return super().ask(question)
 
-    def _answers(self, commands: Sequence[Command[Any]]) -> list[Any]:
+    def _submit_and_wait(self, commands: Sequence[Command[Any]]) -> list[Any]:
         with self._watcher.watching():
-            return super()._answers(commands)
+            return super()._submit_and_wait(commands)
 
 
 class _Call(Protocol):

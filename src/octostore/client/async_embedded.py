@@ -30,7 +30,7 @@ class AsyncEmbeddedPort:
         self._loop_store = LoopStore(store)
 
     async def execute(self, command: Command[R_co], wait: float = 0) -> R_co:
-        reply = await self._answer(command)
+        reply = await self._execute_one(command)
         if not wait or pause_of(command, reply) is None:
             return reply
         deadline = time.monotonic() + wait
@@ -38,7 +38,7 @@ class AsyncEmbeddedPort:
         with self.store.listening(topics_of_claim(command, reply), bell.set):
             while True:
                 bell.event.clear()
-                reply = await self._answer(command)
+                reply = await self._execute_one(command)
                 pause = pause_of(command, reply)
                 left = deadline - time.monotonic()
                 if pause is None or left <= 0:
@@ -47,18 +47,18 @@ class AsyncEmbeddedPort:
                     await asyncio.wait_for(bell.event.wait(), min(pause, left))
 
     async def execute_all(self, commands: Sequence[Command[Any]], *, atomic: bool = True) -> list[Any]:
-        answers: list[Any] = []
+        replies: list[Any] = []
         try:
             for some in Batch(commands, atomic).steps:
-                answers += await self._execute_together(some)
+                replies += await self._execute_together(some)
         except asyncio.CancelledError:
-            self.undo_claims(answers)
+            self.undo_claims(replies)
             raise
-        return answers
+        return replies
 
-    def undo_claims(self, answers: Sequence[Any]) -> None:
+    def undo_claims(self, replies: Sequence[Any]) -> None:
         with suppress(Unreachable):  # it is closed
-            for undo in map(undo_of, answers):
+            for undo in map(undo_of, replies):
                 if undo is not None:
                     self.blocking.submit(undo)
 
@@ -86,7 +86,7 @@ class AsyncEmbeddedPort:
     async def close(self) -> None:
         await in_thread(self.store.close)
 
-    async def _answer(self, command: Command[R_co]) -> R_co:
-        (answer,) = await self._loop_store.execute_all([command])
-        reply: R_co = reply_or_raise(answer)
+    async def _execute_one(self, command: Command[R_co]) -> R_co:
+        (outcome,) = await self._loop_store.execute_all([command])
+        reply: R_co = reply_or_raise(outcome)
         return reply

@@ -42,12 +42,12 @@ async def check_ttl_is_safe_async(ttl: float) -> None:
     check_ttl_is_safe_here(ttl)
 
 
-async def refresh_if_old_async(port: AsyncPort, answer: Granted) -> Granted:
-    refresh = refresh_command(answer)
+async def refresh_if_old_async(port: AsyncPort, granted: Granted) -> Granted:
+    refresh = refresh_command(granted)
     if refresh is None:
-        return answer
+        return granted
     asked_at = boottime()
-    return Granted(answer.reply, asked_at, (await port.execute(refresh)).remaining_ms)
+    return Granted(granted.reply, asked_at, (await port.execute(refresh)).remaining_ms)
 
 
 class AsyncHeldClaim(Awaiting, KeptClaim):
@@ -89,8 +89,8 @@ class AsyncHeldClaim(Awaiting, KeptClaim):
             replies = await self._async_port.execute_all(commands)
         except asyncio.CancelledError:
             # The port undoes what was claimed together with the release. The release itself is repeated, which is safe.
-            unanswered = Unreachable("the task was cancelled before the reply arrived", reason="late")
-            in_background(self._finish, commands[:1], [unanswered], error)
+            no_reply = Unreachable("the task was cancelled before the reply arrived", reason="late")
+            in_background(self._finish, commands[:1], [no_reply], error)
             raise
         if any(isinstance(reply, Unreachable) for reply in replies):
             # It has to retry, and so to block.

@@ -79,10 +79,10 @@ class AsyncWorkLoop(msgspec.Struct):
         while not self.stop.is_set() and turn.take():
             try:
                 if claimed is None:
-                    answer = await self._ask(request)
-                    if answer.reply.status == "claimed":
-                        claimed = answer
-                    elif self.call.limits.is_reached(answer.reply):
+                    outcome = await self._ask(request)
+                    if outcome.reply.status == "claimed":
+                        claimed = outcome
+                    elif self.call.limits.is_reached(outcome.reply):
                         break
                 else:
                     request = with_new_request_id(self.call.claim)

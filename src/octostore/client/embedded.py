@@ -37,14 +37,14 @@ class EmbeddedPort:
         """Set when the claims of an interrupted call have been undone."""
 
     def submit(self, command: Command[R_co]) -> "Future[R_co]":
-        answer: Future[R_co] = Future()
+        future: Future[R_co] = Future()
         # It runs in any case, so it must not look cancelled.
-        answer.set_running_or_notify_cancel()
-        self.store.submit_to([command], partial(_settle, answer))
-        return answer
+        future.set_running_or_notify_cancel()
+        self.store.submit_to([command], partial(_settle, future))
+        return future
 
     def execute(self, command: Command[R_co], wait: float = 0) -> R_co:
-        reply = self._answer(command)
+        reply = self._execute_one(command)
         if not wait or pause_of(command, reply) is None:
             return reply
         deadline = time.monotonic() + wait
@@ -52,7 +52,7 @@ class EmbeddedPort:
         with self.store.listening(topics_of_claim(command, reply), bell.set):
             while True:
                 bell.clear()
-                reply = self._answer(command)
+                reply = self._execute_one(command)
                 pause = pause_of(command, reply)
                 left = deadline - time.monotonic()
                 if pause is None or left <= 0:
@@ -60,11 +60,11 @@ class EmbeddedPort:
                 bell.wait(min(pause, left))
 
     def execute_all(self, commands: Sequence[Command[Any]], *, atomic: bool = True) -> list[Any]:
-        return [answer for some in Batch(commands, atomic).steps for answer in self._execute_together(some)]
+        return [reply for some in Batch(commands, atomic).steps for reply in self._execute_together(some)]
 
     def _execute_together(self, commands: Sequence[Command[Any]]) -> list[Any]:
         try:
-            return self._answers(commands)
+            return self._submit_and_wait(commands)
         except Unreachable as fault:
             return [fault] * len(commands)
 
@@ -84,43 +84,43 @@ class EmbeddedPort:
             undone.wait(UNDO_SECONDS)  # after that, nothing can be undone
         self.store.close()
 
-    def _answer(self, command: Command[R_co]) -> R_co:
-        (answer,) = self._answers([command])
-        reply: R_co = reply_or_raise(answer)
+    def _execute_one(self, command: Command[R_co]) -> R_co:
+        (outcome,) = self._submit_and_wait([command])
+        reply: R_co = reply_or_raise(outcome)
         return reply
 
-    def _answers(self, commands: Sequence[Command[Any]]) -> list[Any]:
-        answers = self.store.submit(commands)
+    def _submit_and_wait(self, commands: Sequence[Command[Any]]) -> list[Any]:
+        future = self.store.submit(commands)
         try:
-            return answers.result()
+            return future.result()
         except (KeyboardInterrupt, SystemExit):  # also from a signal handler that exits
             undone = threading.Event()
             self._undone.append(undone)
-            answers.add_done_callback(partial(self._undo, undone))
+            future.add_done_callback(partial(self._undo, undone))
             raise
 
-    def _undo(self, undone: threading.Event, answers: "Future[list[Any]]") -> None:
+    def _undo(self, undone: threading.Event, future: "Future[list[Any]]") -> None:
         """Undo claims and sessions whose caller is gone: no one would ever know of them."""
         try:
-            for undo in [] if answers.exception() else map(undo_of, answers.result()):
+            for undo in [] if future.exception() else map(undo_of, future.result()):
                 if undo is not None:
                     self.submit(undo)
         finally:
             undone.set()
 
 
-def _settle(answer: "Future[Any]", outcome: list[Any] | Exception) -> None:
+def _settle(future: "Future[Any]", outcome: list[Any] | Exception) -> None:
     reply = outcome if isinstance(outcome, Exception) else outcome[0]
     if isinstance(reply, Exception):
-        answer.set_exception(reply)
+        future.set_exception(reply)
     else:
-        answer.set_result(reply)
+        future.set_result(reply)
 
 
-def reply_or_raise(answer: Any) -> Any:
-    if isinstance(answer, OctoStoreError):
-        raise answer
-    return answer
+def reply_or_raise(outcome: Any) -> Any:
+    if isinstance(outcome, OctoStoreError):
+        raise outcome
+    return outcome
 
 
 def pause_of(command: object, reply: object) -> float | None:

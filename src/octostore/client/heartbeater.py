@@ -49,7 +49,7 @@ class Heartbeater:
         self._on_reply = on_reply
         self._due_at = 0.0
         self._asked_at = 0.0
-        self._answer: Future[HeartbeatReply] | Future[KeepaliveReply] | None = None
+        self._pending: Future[HeartbeatReply] | Future[KeepaliveReply] | None = None
         self.fault: BaseException | None = None
         """Why the last heartbeat got no reply; None while they get through."""
 
@@ -72,40 +72,40 @@ class Heartbeater:
         beat = self._beat
         if beat is None or self._authority.now() < self._due_at:
             return
-        answer, self._answer = self._answer, None
-        if answer is not None and answer.done():
-            self._take(answer)
+        pending, self._pending = self._pending, None
+        if pending is not None and pending.done():
+            self._take(pending)
         elif self._authority.remaining() <= 0:
             self._lose(None)
-        elif answer is not None:
-            self._wait_for(answer)  # the lease has been renewed in another way
+        elif pending is not None:
+            self._wait_for(pending)  # the lease has been renewed in another way
         else:
             self._asked_at = self._authority.now()
             try:
-                answer = beat()
+                pending = beat()
             except Exception as error:  # noqa: BLE001  # this thread must survive, to report lost leases
-                answer = Future()
-                answer.set_exception(error)
-            self._wait_for(answer)
-            answer.add_done_callback(self._hurry)
+                pending = Future()
+                pending.set_exception(error)
+            self._wait_for(pending)
+            pending.add_done_callback(self._hurry)
 
-    def _wait_for(self, answer: "Future[HeartbeatReply] | Future[KeepaliveReply]") -> None:
+    def _wait_for(self, pending: "Future[HeartbeatReply] | Future[KeepaliveReply]") -> None:
         """But no longer than the authority lasts."""
-        self._answer = answer
+        self._pending = pending
         self._schedule(self._authority.gives_up_at)
 
-    def _hurry(self, _answer: object) -> None:
+    def _hurry(self, _future: object) -> None:
         self._schedule(self._authority.now())
 
-    def _take(self, answer: "Future[HeartbeatReply] | Future[KeepaliveReply]") -> None:
-        error = self.fault = answer.exception()
+    def _take(self, pending: "Future[HeartbeatReply] | Future[KeepaliveReply]") -> None:
+        error = self.fault = pending.exception()
         if isinstance(error, LeaseLost | NotFound):
             self._lose(error)
         elif error is not None:
             self._schedule(self._asked_at + jittered(RETRY_SECONDS))
         else:
             try:
-                reply = answer.result()
+                reply = pending.result()
                 self._authority.renew(self._asked_at, reply.remaining_ms)
                 on_reply = self._on_reply
                 if on_reply is not None:

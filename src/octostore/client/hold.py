@@ -124,12 +124,12 @@ def claim_to_hold(port: Port, command: Command[ClaimReply], wait: float, is_gene
     return refresh_if_old(port, granted(claim(port, command, wait, is_generated), asked_at))
 
 
-def refresh_if_old(port: Port, answer: Granted) -> Granted:
-    refresh = refresh_command(answer)
+def refresh_if_old(port: Port, granted: Granted) -> Granted:
+    refresh = refresh_command(granted)
     if refresh is None:
-        return answer
+        return granted
     asked_at = boottime()
-    return Granted(answer.reply, asked_at, port.execute(refresh).remaining_ms)
+    return Granted(granted.reply, asked_at, port.execute(refresh).remaining_ms)
 
 
 class BlockBase(Generic[C]):

@@ -1,4 +1,4 @@
-"""What the library is built on: something that answers commands and questions, here or over a network."""
+"""What the library is built on: something that replies to commands and questions, here or over a network."""
 
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import Future
@@ -40,7 +40,7 @@ class AsyncPort(Protocol):
 
     async def execute_all(self, commands: Sequence[Command[Any]], *, atomic: bool = True) -> list[Any]: ...
 
-    def undo_claims(self, answers: Sequence[Any]) -> None:
+    def undo_claims(self, replies: Sequence[Any]) -> None:
         """Undo the claims of a caller that was cancelled before it got these replies."""
 
     async def ask(self, question: Question[R_co]) -> R_co: ...

@@ -48,7 +48,7 @@ NAMES_BYTES = 8 * 1_024
 
 
 class ReadingPort(Protocol):
-    """Answers questions, here or over a network. Raises `Unreachable` if there is no reply."""
+    """Replies to questions, here or over a network. Raises `Unreachable` if there is no reply."""
 
     def ask(self, question: q.Question[q.A_co]) -> q.A_co: ...
 

@@ -195,10 +195,10 @@ class WorkLoop(msgspec.Struct):
         while not self.stop.is_set() and turn.take():
             try:
                 if claimed is None:
-                    answer = self._ask(request)
-                    if answer.reply.status == "claimed":
-                        claimed = answer
-                    elif self.call.limits.is_reached(answer.reply):
+                    outcome = self._ask(request)
+                    if outcome.reply.status == "claimed":
+                        claimed = outcome
+                    elif self.call.limits.is_reached(outcome.reply):
                         break
                 else:
                     # If its reply is lost, the same command finds the claim again.

@@ -205,7 +205,7 @@ class JobStory(msgspec.Struct, frozen=True):
         ended = [one.details.fencing_token for one in self.shown]
         return ended if self.job.claim is None else [*ended, self.job.claim.fencing_token]
 
-    def answers(self, question: ListClaims) -> bool:
+    def matches(self, question: ListClaims) -> bool:
         job = self.job
         if question.status not in {None, job.status} or question.queue not in {None, job.queue}:
             return False

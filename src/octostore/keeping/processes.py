@@ -39,7 +39,7 @@ class Seen(msgspec.Struct, frozen=True):
 def find(pid: int) -> Process | None:
     """The process with this number now."""
     if not _has_proc():
-        return Process(pid) if _answers(pid) else None
+        return Process(pid) if _exists(pid) else None
     seen = look_at(pid)
     return None if seen is None else seen.process
 
@@ -103,7 +103,7 @@ def wake(process: Process) -> None:
             os.kill(process.pid, signal.SIGTERM)
 
 
-def _answers(pid: int) -> bool:
+def _exists(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

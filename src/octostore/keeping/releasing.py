@@ -26,10 +26,10 @@ def release_all(
     store: OctoStore, leases: KeptLeases, owner: str, note: str
 ) -> dict[str, ReleaseReply | OctoStoreError]:
     """What happened to each job kept for `owner`; no attempt is counted."""
-    answers: dict[str, ReleaseReply | OctoStoreError] = {}
+    outcomes: dict[str, ReleaseReply | OctoStoreError] = {}
     for lease in leases.of(owner):
         try:
-            answers[lease.job_id] = release(store, leases, lease, note=note)
+            outcomes[lease.job_id] = release(store, leases, lease, note=note)
         except OctoStoreError as error:
-            answers[lease.job_id] = error
-    return answers
+            outcomes[lease.job_id] = error
+    return outcomes

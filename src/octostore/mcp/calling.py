@@ -25,7 +25,7 @@ class Called(NamedTuple):
     is_error: bool
 
 
-async def answer_call(
+async def call_tool(
     tool: Tool,
     caller: Caller,
     given: dict[str, Any],
@@ -36,7 +36,7 @@ async def answer_call(
     is_error = True
     try:
         asked = arguments.read(tool.takes, given)
-        answer = await tool.call(ToolContext(await caller.store(), caller, tell_progress), asked)
+        result = await tool.call(ToolContext(await caller.store(), caller, tell_progress), asked)
     except OctoStoreError as error:
         said = text_of(texts.failure_result(error))
     except Exception as fault:  # noqa: BLE001  # the last chance to report it in words
@@ -45,14 +45,14 @@ async def answer_call(
             Failure(error=f"{type(fault).__name__} in {tool.name}", code="internal_error", details=texts.INTERNAL_ERROR)
         )
     else:
-        is_error, said = False, text_of(answer, texts.next_of(answer))
+        is_error, said = False, text_of(result, texts.next_of(result))
     return Called([said, *caller.notices()], is_error)
 
 
-def text_of(answer: msgspec.Struct, then: str = "") -> str:
+def text_of(result: msgspec.Struct, then: str = "") -> str:
     """The document as text, with what to do `next` in front. Nothing is said twice, and nulls are left out."""
     document = {"next": then} if then else {}
-    document |= _short(msgspec.json.decode(msgspec.json.encode(answer)))
+    document |= _short(msgspec.json.decode(msgspec.json.encode(result)))
     return visible_json(json.dumps(document, ensure_ascii=False, separators=(",", ":")))
 
 

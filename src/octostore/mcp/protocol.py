@@ -9,7 +9,7 @@ from typing import Any
 
 from octostore._version import __version__
 from octostore.mcp import texts
-from octostore.mcp.calling import Tell, answer_call
+from octostore.mcp.calling import Tell, call_tool
 from octostore.mcp.lines import INVALID_PARAMS, METHOD_NOT_FOUND, Message, Refused
 from octostore.mcp.own import Caller
 from octostore.mcp.schemas import described
@@ -37,17 +37,17 @@ class ToolProtocol:
         self._tell = tell
         self._instructions = instructions
 
-    async def answer(self, request: Message, caller: Caller, notify: Notify) -> dict[str, Any]:
+    async def handle(self, request: Message, caller: Caller, notify: Notify) -> dict[str, Any]:
         """Raises `Refused`, with JSON-RPC's code, for an invalid request."""
         method, params = request.method, request.params
         meta = params.get("_meta")
         if method == "initialize" or not isinstance(meta, dict) or VERSION_KEY not in meta:
-            return await self._answer_with_handshake(method, params, caller, notify)
+            return await self._handle_with_handshake(method, params, caller, notify)
         _check_envelope(meta)
-        result = await self._answer_without(method, params, caller, notify)
+        result = await self._handle_without_handshake(method, params, caller, notify)
         return {**result, "resultType": "complete", "_meta": {SERVER_KEY: SERVER}}
 
-    async def _answer_with_handshake(
+    async def _handle_with_handshake(
         self, method: str, params: dict[str, Any], caller: Caller, notify: Notify
     ) -> dict[str, Any]:
         match method:
@@ -61,7 +61,7 @@ class ToolProtocol:
                 return await self._called(params, caller, notify)
         raise _no_method(method)
 
-    async def _answer_without(
+    async def _handle_without_handshake(
         self, method: str, params: dict[str, Any], caller: Caller, notify: Notify
     ) -> dict[str, Any]:
         match method:
@@ -84,7 +84,7 @@ class ToolProtocol:
         tool = self._tools.get(name)
         if tool is None:
             raise Refused(INVALID_PARAMS, f"there is no tool {name!r}; there are {', '.join(self._tools)}")
-        called = await answer_call(tool, caller, given or {}, _progress_of(params, notify), self._tell)
+        called = await call_tool(tool, caller, given or {}, _progress_of(params, notify), self._tell)
         return {"content": [{"type": "text", "text": text} for text in called.texts], "isError": called.is_error}
 
 

@@ -68,10 +68,10 @@ _BY_STATUS = responses.index_by_status(Claimed, HeldByOther, responses.Done, res
 def claim_result(reply: ClaimReply, *, held_here: bool) -> msgspec.Struct:
     if reply.status == "empty":
         return msgspec.convert(reply.queue_status, Empty, from_attributes=True)
-    answer = msgspec.convert(reply, _BY_STATUS[reply.status], from_attributes=True)
-    if isinstance(answer, HeldByOther):
-        answer.held_here = held_here
-    return answer
+    result = msgspec.convert(reply, _BY_STATUS[reply.status], from_attributes=True)
+    if isinstance(result, HeldByOther):
+        result.held_here = held_here
+    return result
 
 
 def has_task_result(reply: ClaimReply) -> HasTask:

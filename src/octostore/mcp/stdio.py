@@ -72,7 +72,7 @@ class _Session:
         self._wire = Wire()
         self._is_over = asyncio.Event()
         self._calls: dict[str | int, _Call] = {}
-        self._answered: dict[str | int, _Call] = {}
+        self._finished: dict[str | int, _Call] = {}
         """Calls whose cancellation may still be on its way."""
         self._undoing: set[asyncio.Task[None]] = set()
         self._under_way = 0
@@ -146,14 +146,14 @@ class _Session:
         elif len(self._calls) >= CALLS_MAX:
             raise Refused(TOO_MANY, f"{CALLS_MAX} requests are in progress; wait for one to finish", request_id)
         else:
-            task = asyncio.create_task(self._answer(request_id, message))
+            task = asyncio.create_task(self._handle(request_id, message))
             task.add_done_callback(lambda _: self._forget(request_id))
             self._calls[request_id] = _Call(task, waits=_waits(message))
 
     def _cancel(self, request_id: object) -> None:
         if not isinstance(request_id, str | int):
             return
-        call = self._calls.get(request_id) or self._answered.get(request_id)
+        call = self._calls.get(request_id) or self._finished.get(request_id)
         if call is not None:
             call.task.cancel()
             undoing = asyncio.create_task(self._agent.undo(call.task))
@@ -161,10 +161,10 @@ class _Session:
             undoing.add_done_callback(self._undoing.discard)
 
     def _forget(self, request_id: str | int) -> None:
-        self._answered[request_id] = self._calls.pop(request_id)
-        asyncio.get_running_loop().call_later(CROSSING_SECONDS, self._answered.pop, request_id, None)
+        self._finished[request_id] = self._calls.pop(request_id)
+        asyncio.get_running_loop().call_later(CROSSING_SECONDS, self._finished.pop, request_id, None)
 
-    async def _answer(self, request_id: str | int, message: Message) -> None:
+    async def _handle(self, request_id: str | int, message: Message) -> None:
         line = await self._line_for(request_id, message)
         try:
             await self._wire.send(line)
@@ -174,7 +174,7 @@ class _Session:
     async def _line_for(self, request_id: str | int, message: Message) -> bytes:
         self._under_way += 1
         try:
-            return result_line(request_id, await self._protocol.answer(message, self._agent, self._notify))
+            return result_line(request_id, await self._protocol.handle(message, self._agent, self._notify))
         except Refused as refused:
             refused.request_id = request_id
             return error_line(refused)

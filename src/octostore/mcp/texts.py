@@ -57,9 +57,9 @@ INTERNAL_ERROR = "This is a bug in OctoStore, not your mistake. Check the job wi
 QUEUE_PAUSED = "This queue is paused: nobody gets a job from it until an operator resumes it (see `pause`)."
 
 
-def next_of(answer: msgspec.Struct) -> str:
-    say = _NEXT.get(type(answer))
-    return say(answer) if say is not None else ""
+def next_of(result: msgspec.Struct) -> str:
+    say = _NEXT.get(type(result))
+    return say(result) if say is not None else ""
 
 
 def failure_result(error: OctoStoreError) -> Failure:
@@ -121,26 +121,26 @@ _HAS_TASK = (
 )
 
 
-def _claimed(answer: r.Claimed) -> str:
-    resume = "Continue from `checkpoint`. " if answer.checkpoint is not None else ""
-    return f"It is yours. {resume}This server heartbeats for you; end with {_ending(answer)}."
+def _claimed(result: r.Claimed) -> str:
+    resume = "Continue from `checkpoint`. " if result.checkpoint is not None else ""
+    return f"It is yours. {resume}This server heartbeats for you; end with {_ending(result)}."
 
 
-def _ending(answer: r.Claimed) -> str:
-    return "release_job" if answer.session_id is None else "release_job, or release_task if it is the session's task"
+def _ending(result: r.Claimed) -> str:
+    return "release_job" if result.session_id is None else "release_job, or release_task if it is the session's task"
 
 
-def _held(answer: r.HeldByOther) -> str:
-    if answer.held_here:
+def _held(result: r.HeldByOther) -> str:
+    if result.held_here:
         return "This server already holds it. If you claimed it, continue. If another agent here did, leave it alone."
     return "Do not work on it. Take another job, or wait for this one with `wait`."
 
 
-def _empty(answer: r.Empty) -> str:
+def _empty(result: r.Empty) -> str:
     """Nothing for this agent now is not the same as nothing left to do."""
-    if answer.all_done:
+    if result.all_done:
         return "Every job in this queue is done or dead. There is nothing left to do unless someone adds more."
-    if answer.paused:
+    if result.paused:
         return f"{QUEUE_PAUSED} To wait for that, call again with `wait`."
     return (
         "There is nothing for you in this queue now, but it is not finished: others hold some of its jobs, or they are "
@@ -148,8 +148,8 @@ def _empty(answer: r.Empty) -> str:
     )
 
 
-def _delayed(answer: responses.Delayed) -> str:
-    if answer.pause is not None:
+def _delayed(result: responses.Delayed) -> str:
+    if result.pause is not None:
         return "Nobody has it, but its queue is paused: it cannot be claimed until an operator resumes that."
     return "Nobody has it, but it cannot be claimed before `available_at`."
 
@@ -164,22 +164,22 @@ _REST = (
 )
 
 
-def _opened(answer: r.Opened) -> str:
-    if not answer.in_flight:
+def _opened(result: r.Opened) -> str:
+    if not result.in_flight:
         return "The session is yours, and this server keeps it alive. Save your context with save_session."
     return f"The session is yours. Continue with `in_flight`: what `is_ours` is claimed by you already; {_REST}"
 
 
-def _claimed_by_handle(answer: h.ClaimedByHandle) -> str:
-    resume = "Continue from `checkpoint`. " if answer.checkpoint is not None else ""
-    renew = f"Every call with its `handle` renews it for {answer.ttl:g} seconds"
-    return f"It is yours until `expires_at`. {resume}{renew}; end with {_ending(answer)}."
+def _claimed_by_handle(result: h.ClaimedByHandle) -> str:
+    resume = "Continue from `checkpoint`. " if result.checkpoint is not None else ""
+    renew = f"Every call with its `handle` renews it for {result.ttl:g} seconds"
+    return f"It is yours until `expires_at`. {resume}{renew}; end with {_ending(result)}."
 
 
-def _opened_by_handle(answer: h.OpenedByHandle) -> str:
+def _opened_by_handle(result: h.OpenedByHandle) -> str:
     yours = "The session is yours until `expires_at`. Every call with its `handle`, or that of a claim bound to it, "
-    renewed = f"renews it for {answer.ttl:g} seconds."
-    if not answer.in_flight:
+    renewed = f"renews it for {result.ttl:g} seconds."
+    if not result.in_flight:
         return f"{yours}{renewed}"
     return (
         f"{yours}{renewed} Continue with `in_flight`: what `is_ours` is claimed by you already, by its handle in "

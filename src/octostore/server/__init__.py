@@ -1,1 +1,1 @@
-"""The HTTP server: parse, call the store, answer. No rules."""
+"""The HTTP server: parse, call the store, respond. No rules."""

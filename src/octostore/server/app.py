@@ -47,7 +47,7 @@ class App:
         self._limits = (services.settings.max_body_bytes, services.settings.max_batch_bytes)
         services.routes = {route.operation: route for route in ROUTES}
 
-    def answer(self, request: Request) -> Waiting | None:
+    def handle_request(self, request: Request) -> Waiting | None:
         """Use plain calls until there is something to wait for; the store calls back.
 
         A task and a future for each request would cost as much as all the rest.
@@ -81,7 +81,7 @@ class App:
         if principal is None or not request.is_received:
             return self._read(request, route, params, principal)
         call = self._let_in(Call(route, params, request, principal, self.services))
-        return self._handle(call, request.complete_body(self._limits[route.is_batch]))
+        return self._handle_call(call, request.complete_body(self._limits[route.is_batch]))
 
     def _strip(self, request: Request) -> Response | None:
         """Remove the base path, unless a proxy did. Redirect a request for the page without its final slash."""
@@ -96,7 +96,7 @@ class App:
         """Check the token before reading the rest of the body."""
         principal = principal or await self.services.auth.principal(request)
         call = self._let_in(Call(route, params, request, principal, self.services))
-        outcome = self._handle(call, await request.body(self._limits[route.is_batch]))
+        outcome = self._handle_call(call, await request.body(self._limits[route.is_batch]))
         return await outcome if isinstance(outcome, Coroutine) else outcome
 
     def _let_in(self, call: Call) -> Call:
@@ -111,7 +111,7 @@ class App:
             call.query = _read_query(call.request, route.query)
         return call
 
-    def _handle(self, call: Call, body: bytes) -> Outcome:
+    def _handle_call(self, call: Call, body: bytes) -> Outcome:
         route = call.route
         if route.body is not None:
             call.body = _read_body(body, route.body)
@@ -167,13 +167,13 @@ class App:
         headers = [*refusal.headers, *retry_after(failure.retry_after_ms)]
         if refusal.status == UNAUTHORIZED and request.route is not None and request.route.challenge is not None:
             headers = request.route.challenge(request, headers)
-        answer = Response(failure, refusal.status, headers=headers)
+        response = Response(failure, refusal.status, headers=headers)
         if PROBLEM_JSON in request.headers.get(b"accept", b"").lower():
-            answer = Response(_problem(refusal.status, failure), refusal.status, PROBLEM_JSON, headers)
+            response = Response(_problem(refusal.status, failure), refusal.status, PROBLEM_JSON, headers)
         if request.has_begun:
             request.abort()  # part of a response has been sent
         else:
-            request.send(answer)
+            request.send(response)
         return refusal.status
 
 

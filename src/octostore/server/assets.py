@@ -31,7 +31,7 @@ class Asset:
     def _gzipped(self) -> bytes:
         return gzip.compress(self._content, mtime=0)
 
-    def answer(self, request: Request) -> Response:
+    def respond(self, request: Request) -> Response:
         headers: Headers = [(b"vary", b"accept-encoding")]
         content = self._content
         if _takes_gzip(request.headers.get(b"accept-encoding", b"")):

@@ -100,8 +100,8 @@ def question_route(operation: str, **more: Any) -> Route:
 
 
 async def ask(call: Call) -> Response:
-    answer: Response = call.route.respond(call, await call.services.store.ask(call.route.prepare(call)))
-    return answer
+    response: Response = call.route.respond(call, await call.services.store.ask(call.route.prepare(call)))
+    return response
 
 
 async def wait_and_respond(call: Call, wait: float) -> Response:
@@ -125,8 +125,8 @@ def respond(call: Call, command: AnyCommand, reply: Any) -> Response:
     count(call, command, reply)
     if isinstance(reply, Exception):
         raise reply
-    answer: Response = call.route.respond(call, reply)
-    return answer
+    response: Response = call.route.respond(call, reply)
+    return response
 
 
 def note_error(services: Services, principal: str | None, error: Exception) -> None:

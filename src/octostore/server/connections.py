@@ -21,9 +21,9 @@ App: TypeAlias = Callable[[Request], Coroutine[Any, Any, None] | None]
 
 
 class Connections:
-    """`answer` gets each request, and calls its `close` at the end. If it returns a coroutine, we run that."""
+    """`app` gets each request, and calls its `close` at the end. If it returns a coroutine, we run that."""
 
-    def __init__(self, settings: Settings, answer: App) -> None:
+    def __init__(self, settings: Settings, app: App) -> None:
         self.settings = settings
         self.loop = asyncio.get_running_loop()
         self.open: set[Connection] = set()
@@ -34,7 +34,7 @@ class Connections:
         """The `Date` header line."""
         self.proxies = Proxies(settings.trusted_proxies)
         self._limits = ConnectionLimits(settings.max_connections, settings.max_connections_per_address, self.proxies)
-        self._answer = answer
+        self._app = app
         self._timer: asyncio.TimerHandle | None = None
 
     def accept(self) -> Connection:
@@ -49,8 +49,8 @@ class Connections:
         self.open.discard(connection)
         self._limits.leave(connection.origin)
 
-    def answer(self, request: Request) -> None:
-        rest = self._answer(request)
+    def handle(self, request: Request) -> None:
+        rest = self._app(request)
         if rest is not None:
             self.in_progress[request] = self.loop.create_task(rest)
 

@@ -1,4 +1,4 @@
-"""Runs the server: opens the store, listens, and shuts down after the open requests have been answered."""
+"""Runs the server: opens the store, listens, and shuts down after the open requests have their responses."""
 
 import asyncio
 import gc
@@ -85,7 +85,7 @@ async def serve(services: Services, on_ready: Callable[[socket.socket], None]) -
             _link_address_token(services, listener)
         _link_default_token(services)
         limits = msgspec.structs.replace(settings, max_connections=room.connections)
-        connections = Connections(limits, App(services).answer)
+        connections = Connections(limits, App(services).handle_request)
         connections.tick()
         accepting = await connections.loop.create_server(connections.accept, sock=listener, backlog=room.backlog)
         _freeze_startup_objects()

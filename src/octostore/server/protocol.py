@@ -42,7 +42,7 @@ SINGLE_HEADERS = {b"host", b"authorization", b"content-length", b"origin", b"tra
 
 
 class Connection(asyncio.Protocol):
-    """Answers requests one at a time, in the order they arrive."""
+    """Handles requests one at a time, in the order they arrive."""
 
     def __init__(self, connections: "Connections") -> None:
         self.connections = connections
@@ -63,11 +63,11 @@ class Connection(asyncio.Protocol):
         self._unparsed = bytearray()
         self._arriving: Request | None = None
         """The request whose head has arrived and whose body is incomplete."""
-        self._answering: Request | None = None
+        self._current: Request | None = None
         self._is_processing = False
         """Whether `_process_input` is running further up the stack."""
         self._waiting: deque[Request | Refusal] = deque()
-        """Requests that arrived before the previous one was answered. A refusal is always the last."""
+        """Requests that arrived before the previous one got its response. A refusal is always the last."""
         self._requests_begun = 0
         self._is_in_head = False
         self._overhead_bytes = 0
@@ -92,8 +92,8 @@ class Connection(asyncio.Protocol):
         self._waiting.clear()
         self._unparsed.clear()
         self.resume_writing()
-        if self._answering is not None:
-            self._answering.on_disconnect()
+        if self._current is not None:
+            self._current.on_disconnect()
         del self._parser  # breaks the reference cycle, so the garbage collector has nothing to do
 
     def data_received(self, data: bytes) -> None:
@@ -208,7 +208,7 @@ class Connection(asyncio.Protocol):
 
     def finish(self, request: Request) -> None:
         self.connections.in_progress.pop(request, None)
-        self._answering = None
+        self._current = None
         self._is_watched = False
         if self._transport.is_closing():
             return
@@ -222,11 +222,11 @@ class Connection(asyncio.Protocol):
     # Called by the server
 
     def close_when_idle(self) -> None:
-        """Close once the current request has been answered."""
-        if self._answering is None:
+        """Close once the current request has its response."""
+        if self._current is None:
             self._close()
         else:
-            self._answering.keeps_alive = False
+            self._current.keeps_alive = False
 
     def on_deadline(self) -> None:
         if self.is_write_blocked:
@@ -239,7 +239,7 @@ class Connection(asyncio.Protocol):
     # Processing
 
     def _process_input(self) -> None:
-        """Parse and answer in a loop: requests that are answered at once must not pile up on the stack."""
+        """Parse and handle in a loop: requests that are handled at once must not pile up on the stack."""
         if self._is_processing:
             return
         self._is_processing = True
@@ -248,8 +248,8 @@ class Connection(asyncio.Protocol):
                 data = bytes(self._unparsed[:PARSE_CHUNK_BYTES])
                 del self._unparsed[:PARSE_CHUNK_BYTES]
                 self._parse(data)
-            elif self._waiting and self._answering is None and not self.is_write_blocked:
-                self._answer(self._waiting.popleft())
+            elif self._waiting and self._current is None and not self.is_write_blocked:
+                self._handle(self._waiting.popleft())
             else:
                 break
         self._is_processing = False
@@ -261,7 +261,7 @@ class Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            self._ignores_input = True  # we answer in HTTP, and what follows would be another protocol
+            self._ignores_input = True  # we respond in HTTP, and what follows would be another protocol
         except httptools.HttpParserError as error:
             if not self._ignores_input:
                 self._reject(error.__context__ if isinstance(error.__context__, Refusal) else malformed())
@@ -269,17 +269,17 @@ class Connection(asyncio.Protocol):
         if (self._is_in_head or self._arriving is not None) and not self._is_within_limits(data, begun):
             self._reject(self._head_too_large())
 
-    def _answer(self, request: Request | Refusal) -> None:
+    def _handle(self, request: Request | Refusal) -> None:
         if isinstance(request, Refusal):
             self._refuse(request)
             return
         if self._has_gone_quiet and self.is_closing():
             self.abort()
             return
-        self._answering = request
+        self._current = request
         if self._arriving is None:  # otherwise its body still has a deadline
             self.deadline = NEVER
-        self.connections.answer(request)
+        self.connections.handle(request)
 
     def _read_or_pause(self) -> None:
         """Pause reading while there is input to process: the next request, or a body that no handler has asked for yet.
@@ -322,8 +322,8 @@ class Connection(asyncio.Protocol):
     def _prepare_close(self, request: Request) -> None:
         """Handle HTTP/1.0, `Connection: close` and upgrades.
 
-        An upgrade request is answered in HTTP. It must not have a body, which could not be distinguished from the other
-        protocol.
+        The response to an upgrade request is HTTP. The request must not have a body, which could not be distinguished
+        from the other protocol.
         """
         if self._parser.get_http_version() == "1.0":
             request.keeps_alive = request.has_chunks = False
@@ -340,7 +340,7 @@ class Connection(asyncio.Protocol):
         return head_too_large(self._settings.max_head_bytes, self._settings.max_headers)
 
     def _reject(self, refusal: Refusal) -> None:
-        """Ignore further input, and send `refusal` once the requests before it have been answered.
+        """Ignore further input, and send `refusal` once the requests before it have their responses.
 
         A request that a handler is already working on is refused at once, or cut off if its response has begun.
         """

@@ -9,8 +9,8 @@ from octostore.server.refusals import no_route
 
 
 class Tools(Protocol):
-    async def answer(self, call: Any) -> Response:
-        """Answer a `Call`. If it raises `ClientDisconnected`, nothing stays claimed."""
+    async def handle(self, call: Any) -> Response:
+        """Handle a `Call`. If it raises `ClientDisconnected`, nothing stays claimed."""
 
 
 LoadTools: TypeAlias = Callable[[], Tools]

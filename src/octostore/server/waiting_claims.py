@@ -62,7 +62,7 @@ class WaitingClaims:
             self._keep_position(waiter)
 
     def stop(self) -> None:
-        """Answer all waiting claims now."""
+        """Reply to all waiting claims now."""
         self._is_stopping = True
         for line in self._lines.values():
             line.end_waits()
@@ -83,7 +83,7 @@ class WaitingClaims:
             (reply,) = await asyncio.shield(self._store.submit([command]))
             if not is_worth_waiting(command, reply):
                 waiter.reply.set_result(reply)
-                return self._answer(waiter, disconnected)
+                return self._reply_or_raise(waiter, disconnected)
             waiter.has_been_tried = True
             topics = topics_of_claim(command, reply)
         line = self._lines.get(key)
@@ -97,9 +97,9 @@ class WaitingClaims:
             await asyncio.wait((waiter.reply, disconnected), return_when=asyncio.FIRST_COMPLETED)
         finally:
             line.leave(waiter)
-        return self._answer(waiter, disconnected)
+        return self._reply_or_raise(waiter, disconnected)
 
-    def _answer(self, waiter: _Waiter, disconnected: "asyncio.Future[None]") -> ClaimReply:
+    def _reply_or_raise(self, waiter: _Waiter, disconnected: "asyncio.Future[None]") -> ClaimReply:
         if disconnected.done():
             waiter.reply.add_done_callback(lambda reply: self.undo(waiter.command, reply.result()))
             raise ClientDisconnected
@@ -112,7 +112,7 @@ class WaitingClaims:
     def undo(self, command: Command[Any], reply: ReplyOrError) -> None:
         """Undo a claim whose response nobody will receive. Otherwise it would block the job until it expires.
 
-        The store decides: a repeat of the same request may have been answered, here or by another server.
+        The store decides: a repeat of the same request may have got its reply, here or by another server.
         """
         undo = undo_of(reply, command.principal)
         if undo is not None:
@@ -203,18 +203,18 @@ class _WaitLine:
         replies = await self._store.submit([waiter.command for waiter in tried])
         for waiter, reply in zip(tried, replies, strict=True):
             if waiter.deadline <= now or not is_worth_waiting(waiter.command, reply):
-                self._answer(waiter, reply)
+                self._finish(waiter, reply)
         if getattr(replies[0], "all_done", None):
             # This holds for all who wait for the same jobs, so they need not be tried.
             for waiter in [w for w in self.waiters if not is_worth_waiting(w.command, replies[0])]:
-                self._answer(waiter, replies[0])
+                self._finish(waiter, replies[0])
         if self.waiters[:1] != [first]:
             return 0
         until_deadline = min(waiter.deadline for waiter in self.waiters) - self._loop.time()
         # One millisecond more, to be past that time and not at it.
         return max(0.001, min(until_deadline, ((replies[0].retry_after_ms or 0) + 1) / 1_000))
 
-    def _answer(self, waiter: _Waiter, reply: ReplyOrError) -> None:
+    def _finish(self, waiter: _Waiter, reply: ReplyOrError) -> None:
         if waiter in self.waiters:
             self.waiters.remove(waiter)
         _complete(waiter, reply)

@@ -24,7 +24,7 @@ ReplyOrError: TypeAlias = Any
 class Committed(NamedTuple):
     """The outcome of a durable transaction."""
 
-    answers: list[ReplyOrError]
+    replies: list[ReplyOrError]
     entries: list[LogEntry]
     hastened: list[Job]
     """Jobs that will be free earlier than their waiters expect."""
@@ -48,15 +48,15 @@ def run_batch(
         writing.load(ws, needs)
         sweep(ws, sources)
         begun_at = boottime()
-        answers = [_answer(ws, command, sources, begun_at) for command in commands]
+        replies = [_reply_to(ws, command, sources, begun_at) for command in commands]
         # A mark from before a reboot does not advance on its own, so replace it in any case.
         if ws.has_changes or mark.boot_id != counters.mark.boot_id:
             writing.save(ws, mark)
         saved_at = time.monotonic()
-    return Committed(answers, ws.entries, ws.hastened, list(ws.renewed_jobs), time.monotonic() - saved_at)
+    return Committed(replies, ws.entries, ws.hastened, list(ws.renewed_jobs), time.monotonic() - saved_at)
 
 
-def _answer(ws: WorkingSet, command: AnyCommand, sources: Sources, begun_at: float) -> ReplyOrError:
+def _reply_to(ws: WorkingSet, command: AnyCommand, sources: Sources, begun_at: float) -> ReplyOrError:
     if command.until is not None and command.until <= begun_at:
         return Unreachable("the call came too late: its caller has given up; nothing was done", reason="late")
     if command.permit is not None and not command.permit.is_given_by(ws.token(command.permit.token_id), ws.now):

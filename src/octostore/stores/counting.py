@@ -22,19 +22,19 @@ class Counting:
         self._waiting: list[Result] = []
         for kind in dict.fromkeys(self._kinds or (None,)):
             if prefix:
-                answer = database.query("waiting_by_name", **span, kind=kind)
+                result = database.query("waiting_by_name", **span, kind=kind)
             elif kind is None:
-                answer = database.query("waiting", **which, most=most)
+                result = database.query("waiting", **which, most=most)
             else:
-                answer = database.query("waiting_of_kind", **which, kind=kind, most=most)
-            self._waiting.append(answer)
+                result = database.query("waiting_of_kind", **which, kind=kind, most=most)
+            self._waiting.append(result)
         self._others = database.query("not_waiting", **span, most=most)
         self._looked_through = CLAIMS_LOOKED_THROUGH if self._kinds else OWNERS_FROM_CLAIMS
         self._claims = database.query("claims_in_queue", **span, most=self._looked_through)
 
     @property
     def counts(self) -> QueueCounts:
-        waiting = [answer.rows[0] for answer in self._waiting]
+        waiting = [result.rows[0] for result in self._waiting]
         due = [since for _, since, _, _ in waiting if since is not None]
         later = [due_at for *_, due_at in waiting if due_at is not None]
         ((claimed, dead, done),) = self._others.rows

@@ -34,9 +34,9 @@ class LazyResult(NamedTuple):
 
     @property
     def rows(self) -> Sequence[Row]:
-        answer = self.ask()
+        result = self.ask()
         self.database.run()
-        return answer.rows
+        return result.rows
 
 
 class _Nothing:

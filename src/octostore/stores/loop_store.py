@@ -16,7 +16,7 @@ from octostore.stores.batch import ReplyOrError
 from octostore.stores.store import LocalStore
 from octostore.stores.writer import MAX_BATCH
 
-Answers: TypeAlias = "asyncio.Future[list[ReplyOrError]]"
+FutureReplies: TypeAlias = "asyncio.Future[list[ReplyOrError]]"
 
 
 class LoopStore:
@@ -29,30 +29,30 @@ class LoopStore:
         self._turn: _Turn | None = None
         """The turn that is collecting commands, until it is handed to the writer."""
 
-    def submit(self, commands: Sequence[AnyCommand]) -> Answers:
+    def submit(self, commands: Sequence[AnyCommand]) -> FutureReplies:
         """Run in one transaction, whether or not anyone still waits for it."""
-        answers: Answers = self.ask_for(commands).answers
-        return answers
+        future: FutureReplies = self.ask_for(commands).future
+        return future
 
     async def execute_all(self, commands: Sequence[Command[Any]]) -> list[ReplyOrError]:
         """Like `submit`, but undoes what was claimed for a caller that is cancelled meanwhile."""
         asked = self.ask_for(commands)
-        answers: Answers = asked.answers
+        future: FutureReplies = asked.future
         try:
-            return await answers
+            return await future
         except asyncio.CancelledError:
             asked.turn.abandoned.append(asked)
             self._give_back(asked.turn)
             raise
 
-    def ask_for(self, commands: Sequence[AnyCommand], answers: Any = None) -> "_Asked":
-        """`answers` receives the replies: a future, or an object with its `done`, `set_result` and `set_exception`."""
+    def ask_for(self, commands: Sequence[AnyCommand], future: Any = None) -> "_Asked":
+        """`future` receives the replies: a real one, or an object with its `done`, `set_result` and `set_exception`."""
         loop = asyncio.get_running_loop()
         turn = self._turn
         if turn is None or turn.loop is not loop or turn.size >= MAX_BATCH:
             turn = self._turn = _Turn(loop)
             loop.call_soon(self._end_turn, turn)
-        asked = _Asked(commands, answers or loop.create_future(), turn)
+        asked = _Asked(commands, future or loop.create_future(), turn)
         turn.asked.append(asked)
         turn.size += len(commands)
         return asked
@@ -86,11 +86,11 @@ class LoopStore:
         if isinstance(turn.outcome, Exception):
             self._fail(turn, turn.outcome)
         for asked, replies in turn.replies():
-            if not asked.answers.done():  # its caller may have been cancelled
-                asked.answers.set_result(replies)
+            if not asked.future.done():  # its caller may have been cancelled
+                asked.future.set_result(replies)
 
     def _fail(self, turn: "_Turn", fault: Exception) -> None:
-        waiting = [asked for asked in turn.asked if not asked.answers.done()]
+        waiting = [asked for asked in turn.asked if not asked.future.done()]
         if len(turn.asked) > 1 and not isinstance(fault, Unreachable):
             for asked in waiting:  # one caller's bug must not fail the others
                 asked.turn = _Turn(turn.loop, [asked])
@@ -98,7 +98,7 @@ class LoopStore:
             return
         for asked in waiting:
             # Each caller raises, and so modifies, its own exception.
-            asked.answers.set_exception(copy(fault))
+            asked.future.set_exception(copy(fault))
 
     def _give_back(self, turn: "_Turn") -> None:
         """Undo claims and sessions whose callers were cancelled; otherwise nobody would know about them.
@@ -123,7 +123,7 @@ class _Asked(msgspec.Struct, eq=False):
     """Commands, and who waits for their replies."""
 
     commands: Sequence[AnyCommand]
-    answers: Any
+    future: Any
     turn: "_Turn"
 
 

@@ -54,10 +54,10 @@ def _ask_once(backend: Backend, question: q.Question[q.A_co], clock: Clock, retr
     with backend.reading() as reading:
         counters = reading.counters()
         ws = WorkingSet(now=clock(counters.mark).now, seq=counters.seq)
-        answer = _ANSWERS.get(type(question))
-        if answer is None:
+        handle = _HANDLERS.get(type(question))
+        if handle is None:
             raise TypeError(f"stores cannot reply to a {type(question).__name__}")
-        reply: q.A_co = answer(reading, ws, question, _sources(retry))
+        reply: q.A_co = handle(reading, ws, question, _sources(retry))
         return reply
 
 
@@ -260,7 +260,7 @@ def _figures(reading: Reading, ws: WorkingSet, _question: q.GetFigures, _sources
     return judged(reading.figures(ws.now))
 
 
-_ANSWERS: dict[type[q.Question[Any]], Callable[..., Any]] = {
+_HANDLERS: dict[type[q.Question[Any]], Callable[..., Any]] = {
     q.GetJob: _get_job,
     q.FindSimilar: _find_similar,
     q.ListJobs: _list_jobs,

@@ -36,7 +36,7 @@ def list_claims(reading: Reading, ws: WorkingSet, question: q.ListClaims, source
         jobs = _settled_jobs(reading, ws, chosen, sources)
         ends = read_ends([*_ends_of(reading, chosen, found, with_next=question.lost), *ws.entries], since)
         stories = _stories(jobs, ends, is_of_losses=question.lost)
-    shown = [(story.glance(ws), story) for story in stories if story.answers(question)]
+    shown = [(story.glance(ws), story) for story in stories if story.matches(question)]
     key = loss_sort_key if question.lost else sort_key
     shown.sort(key=lambda row: key(row[0], now))
     begun = read_beginnings(reading.events_at([token for _, story in shown for token in story.tokens]))

@@ -70,11 +70,11 @@ class LocalStore:
 
     def submit(self, commands: Sequence[AnyCommand]) -> "Future[list[ReplyOrError]]":
         """Run `commands` in one transaction, along with whatever else is waiting; replies arrive after the commit."""
-        answers: Future[list[ReplyOrError]] = Future()
+        future: Future[list[ReplyOrError]] = Future()
         # It runs whatever happens, so it must not look cancellable.
-        answers.set_running_or_notify_cancel()
-        self.submit_to(commands, partial(_settle, answers))
-        return answers
+        future.set_running_or_notify_cancel()
+        self.submit_to(commands, partial(_settle, future))
+        return future
 
     def submit_to(self, commands: Sequence[AnyCommand], done: Done) -> None:
         """Like `submit`, but calls `done` in the writer's thread, which saves the cost of a `Future`."""
@@ -145,11 +145,11 @@ class LocalStore:
         self._lock = threading.Lock()
 
 
-def _settle(answers: "Future[list[ReplyOrError]]", outcome: list[ReplyOrError] | Exception) -> None:
+def _settle(future: "Future[list[ReplyOrError]]", outcome: list[ReplyOrError] | Exception) -> None:
     if isinstance(outcome, Exception):
-        answers.set_exception(outcome)
+        future.set_exception(outcome)
     else:
-        answers.set_result(outcome)
+        future.set_result(outcome)
 
 
 _stores: "weakref.WeakSet[LocalStore]" = weakref.WeakSet()

@@ -129,13 +129,13 @@ class Transaction:
         if after.part not in {"ready", "later"}:
             (name,) = after.key
             first = first_name(wanted.prefix, name)
-            answer = database.query("list_jobs_by_queue", **span, first=first, status=after.part)
+            result = database.query("list_jobs_by_queue", **span, first=first, status=after.part)
         else:
             one, two, three = after.key
             key = {"one": one, "two": two, "three": three, "moment": after.moment}
-            answer = database.query(f"list_{after.part}", **span, **key, first=wanted.prefix)
+            result = database.query(f"list_{after.part}", **span, **key, first=wanted.prefix)
         database.run()
-        jobs = add_jobs(ws, answer.rows)
+        jobs = add_jobs(ws, result.rows)
         self._complete(ws, Completing(ws))
         return jobs
 
@@ -198,9 +198,9 @@ class Transaction:
 
     def next_ends(self, ends: Sequence[LogEntry]) -> list[LogEntry]:
         database = self._database(self._counters.mark.now)
-        answer = database.query_each("next_ends", [(entry.job_id, entry.seq) for entry in ends])
+        result = database.query_each("next_ends", [(entry.job_id, entry.seq) for entry in ends])
         database.run()
-        return [entry_from_row(row) for row in answer.rows]
+        return [entry_from_row(row) for row in result.rows]
 
     def events_at(self, seqs: Sequence[int]) -> list[LogEntry]:
         return [entry_from_row(row) for row in self._rows("events_at", seqs=list(seqs))]
@@ -239,9 +239,9 @@ class Transaction:
 
     def _rows(self, query: str, **values: Any) -> Sequence[Row]:
         database = self._database(self._counters.mark.now)
-        answer = database.query(query, **values)
+        result = database.query(query, **values)
         database.run()
-        return answer.rows
+        return result.rows
 
     # Saving
 

@@ -90,7 +90,7 @@ class Writer:
             if committed is None:
                 return None
             self._on_commit(committed)
-            return committed.answers
+            return committed.replies
         finally:
             self._turn.release()
 
@@ -156,9 +156,9 @@ class Writer:
                     self._commit([submission])
         else:
             self._on_commit(committed)
-            answers = iter(committed.answers)
+            replies = iter(committed.replies)
             for submission in batch:
-                self._deliver(submission, [next(answers) for _ in submission.commands])
+                self._deliver(submission, [next(replies) for _ in submission.commands])
         self._pauses = pauses()
 
     def _tried(self, run: Run, commands: Sequence[AnyCommand]) -> Committed | None:

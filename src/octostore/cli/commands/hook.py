@@ -24,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: Arguments, context: Context) -> None:
     try:
-        answer = EVENTS[arguments.event](HookCall(read_payload(sys.stdin), context.address))
+        output = EVENTS[arguments.event](HookCall(read_payload(sys.stdin), context.address))
     except BadPayload as problem:
         context.console.print_message(f"hook {arguments.event} ignored its payload: {problem}")
     except (OctoStoreError, OSError) as problem:
@@ -32,5 +32,5 @@ def run(arguments: Arguments, context: Context) -> None:
     except Exception as fault:  # noqa: BLE001  # a hook must never fail the agent
         context.console.print_message(f"hook {arguments.event}: internal error: {type(fault).__name__}: {fault}")
     else:
-        if answer is not None:
-            context.console.print_lines(*answer.splitlines())
+        if output is not None:
+            context.console.print_lines(*output.splitlines())

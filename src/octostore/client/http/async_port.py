@@ -17,11 +17,11 @@ from octostore.client.http.listeners import check_listener
 from octostore.client.http.port import STREAM_HEADERS, HttpPort
 from octostore.client.http.responses import check_is_stream, connection_failed, read_event, read_response, timed_out
 from octostore.client.http.retry_budget import (
-    ANSWER_SECONDS,
     CONNECT_SECONDS,
     FOLLOW_GIVE_UP_SECONDS,
     GIVE_UP_SECONDS,
     POLL_SECONDS,
+    RESPONSE_SECONDS,
     STREAM_SECONDS,
     RetryBudget,
     time_left,
@@ -82,14 +82,14 @@ class AsyncHttpPort:
 
     async def execute_all(self, commands: Sequence[Command[Any]], *, atomic: bool = True) -> list[Any]:
         if len(commands) <= 1:
-            return [await self._answer(command) for command in commands]
+            return [await self._reply_or_error(command) for command in commands]
         numbers = self.blocking.numbers
         numbered = [numbers.number(command) for command in commands]
         try:
-            answers = await self._finish_even_if_cancelled(Batch(numbered, atomic))
+            replies = await self._finish_even_if_cancelled(Batch(numbered, atomic))
         except OctoStoreError as fault:
             return [fault] * len(commands)
-        return [await self._unless_overtaken(*one) for one in zip(numbered, answers, strict=True)]
+        return [await self._unless_overtaken(*one) for one in zip(numbered, replies, strict=True)]
 
     async def ask(self, question: Question[R_co]) -> R_co:
         reply: R_co = await self._retry(question)
@@ -118,11 +118,11 @@ class AsyncHttpPort:
         await self._session.close()
         await in_thread(self.blocking.close)
 
-    async def _unless_overtaken(self, command: Command[Any], answer: Any) -> Any:
-        newer = self.blocking.numbers.overtaken(command, answer)
-        return answer if newer is None else await self._answer(newer)
+    async def _unless_overtaken(self, command: Command[Any], reply: Any) -> Any:
+        newer = self.blocking.numbers.overtaken(command, reply)
+        return reply if newer is None else await self._reply_or_error(newer)
 
-    async def _answer(self, command: Command[Any]) -> Any:
+    async def _reply_or_error(self, command: Command[Any]) -> Any:
         try:
             return await self.execute(command)
         except OctoStoreError as refusal:
@@ -141,9 +141,9 @@ class AsyncHttpPort:
                 self._start_undoing(asked)
             raise
 
-    def undo_claims(self, answers: Sequence[Any]) -> None:
-        for start in range(0, len(answers), BATCH_MAX):
-            self._start_undoing(_known(list(answers[start : start + BATCH_MAX])))
+    def undo_claims(self, replies: Sequence[Any]) -> None:
+        for start in range(0, len(replies), BATCH_MAX):
+            self._start_undoing(_known(list(replies[start : start + BATCH_MAX])))
 
     def _start_undoing(self, asked: Awaitable[Any]) -> None:
         undoing = asyncio.create_task(self._undo(asked))
@@ -152,8 +152,8 @@ class AsyncHttpPort:
 
     async def _undo(self, asked: Awaitable[Any]) -> None:
         with suppress(OctoStoreError):
-            answer = await asked
-            undoing = map(undo_of, answer if isinstance(answer, list) else [answer])
+            reply = await asked
+            undoing = map(undo_of, reply if isinstance(reply, list) else [reply])
             if undos := [undo for undo in undoing if undo is not None]:
                 await self._retry(Batch(undos) if len(undos) > 1 else undos[0])
 
@@ -167,7 +167,7 @@ class AsyncHttpPort:
             wait = time_left(wait_until)
             call = call_of(numbered, wait)
             try:
-                reply = await self._once(call, ANSWER_SECONDS + wait)
+                reply = await self._once(call, RESPONSE_SECONDS + wait)
             except TryAgain as failed:
                 await self._pause(budget, failed, call)
                 continue
@@ -280,5 +280,5 @@ async def _send_once(request: aiohttp.ClientRequest, send: aiohttp.ClientHandler
         raise _Broken(str(error)) from error
 
 
-async def _known(answers: list[Any]) -> list[Any]:
-    return answers
+async def _known(replies: list[Any]) -> list[Any]:
+    return replies

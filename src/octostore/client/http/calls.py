@@ -78,13 +78,13 @@ def _read_closed(session_id: str, nothing: bytes) -> ClosedReply:
 # Several at once
 
 
-class _OneReply(msgspec.Struct):
+class _CommandResponse(msgspec.Struct):
     status: int
     body: msgspec.Raw
 
 
-class _Answers(msgspec.Struct):
-    answers: list[_OneReply]
+class _BatchResponse(msgspec.Struct):
+    answers: list[_CommandResponse]
 
 
 def _batch(asked: Batch) -> HttpCall:
@@ -94,13 +94,13 @@ def _batch(asked: Batch) -> HttpCall:
 
 
 def _read_batch(asked: Batch, body: bytes) -> list[Any]:
-    answers = _reader(_Answers)(body).answers
-    return [_read_one(command, answer) for command, answer in zip(asked.commands, answers, strict=True)]
+    responses = _reader(_BatchResponse)(body).answers
+    return [_read_one(command, response) for command, response in zip(asked.commands, responses, strict=True)]
 
 
-def _read_one(command: Any, answer: _OneReply) -> Any:
-    body = bytes(answer.body)
-    if answer.status in OK:
+def _read_one(command: Any, response: _CommandResponse) -> Any:
+    body = bytes(response.body)
+    if response.status in OK:
         return reader_of(command)(body)
     failure: Failure = _reader(Failure)(body)
     error: OctoStoreError = error_from_failure(failure)

@@ -55,11 +55,11 @@ class Connections:
             if is_waiting:
                 self._cut_when_closed(connection)
             response = connection.ask(request, seconds)
-            answer = response.read()
+            content = response.read()
         except BaseException as error:  # noqa: BLE001  # raised again
             raise self._failure(connection, error, seconds) from None
         self._put_back(connection, is_usable=not response.is_last)
-        return response, answer
+        return response, content
 
     @contextmanager
     def stream(self, path: str, headers: dict[str, str], seconds: float) -> Iterator[Response]:

@@ -9,7 +9,7 @@ import msgspec
 from octostore.client.http.calls import HttpCall
 from octostore.client.http.connections import Connections
 from octostore.client.http.responses import read_response
-from octostore.client.http.retry_budget import ANSWER_SECONDS
+from octostore.client.http.retry_budget import RESPONSE_SECONDS
 from octostore.client.http.server_url import ServerUrl, left_servers
 from octostore.core.errors import InvalidInput, Unreachable
 from octostore.core.secret_free import SecretFree
@@ -61,15 +61,15 @@ def _ask(connections: Connections, method: str, path: str, kind: type[T]) -> T:
     where = connections.server_url.origin
     call = HttpCall(method, path, None, msgspec.json.Decoder(kind).decode)
     try:
-        response, body = connections.call(method, path, None, ANSWER_SECONDS)
+        response, body = connections.call(method, path, None, RESPONSE_SECONDS)
         if response.status == NOT_FOUND and _is_no_route(body):
             raise InvalidInput(
                 "url", f"names a server without a live page ({where}): it runs with --no-ui, or is an older version"
             )
-        answer: T = read_response(call, where, response.status, body, response.headers.get("retry-after"))
+        reply: T = read_response(call, where, response.status, body, response.headers.get("retry-after"))
     except TryAgain as failed:
         raise failed.fault from None
-    return answer
+    return reply
 
 
 def _is_no_route(body: bytes) -> bool:

@@ -16,11 +16,11 @@ from octostore.client.http.connections import Connections
 from octostore.client.http.numbers import Numbers
 from octostore.client.http.responses import check_is_stream, connection_failed, read_event, read_response
 from octostore.client.http.retry_budget import (
-    ANSWER_SECONDS,
     BEAT_SECONDS,
     FOLLOW_GIVE_UP_SECONDS,
     GIVE_UP_SECONDS,
     POLL_SECONDS,
+    RESPONSE_SECONDS,
     STREAM_SECONDS,
     RetryBudget,
     time_left,
@@ -73,13 +73,13 @@ class HttpPort:
 
     def execute_all(self, commands: Sequence[Command[Any]], *, atomic: bool = True) -> list[Any]:
         if len(commands) <= 1:
-            return [self._answer(command) for command in commands]
+            return [self._reply_or_error(command) for command in commands]
         numbered = [self.numbers.number(command) for command in commands]
         try:
-            answers = self._retry(Batch(numbered, atomic))
+            replies = self._retry(Batch(numbered, atomic))
         except OctoStoreError as fault:
             return [fault] * len(commands)
-        return [self._unless_overtaken(*one) for one in zip(numbered, answers, strict=True)]
+        return [self._unless_overtaken(*one) for one in zip(numbered, replies, strict=True)]
 
     def ask(self, question: Question[R_co]) -> R_co:
         reply: R_co = self._retry(question)
@@ -137,7 +137,7 @@ class HttpPort:
             wait = time_left(wait_until)
             call = call_of(numbered, wait)
             try:
-                reply = self._once(call, ANSWER_SECONDS + wait, is_waiting=wait > 0)
+                reply = self._once(call, RESPONSE_SECONDS + wait, is_waiting=wait > 0)
             except TryAgain as failed:
                 self._pause(budget, failed, call)
                 continue
@@ -146,11 +146,11 @@ class HttpPort:
                 return reply
             numbered = overtaken
 
-    def _unless_overtaken(self, command: Command[Any], answer: Any) -> Any:
-        newer = self.numbers.overtaken(command, answer)
-        return answer if newer is None else self._answer(newer)
+    def _unless_overtaken(self, command: Command[Any], reply: Any) -> Any:
+        newer = self.numbers.overtaken(command, reply)
+        return reply if newer is None else self._reply_or_error(newer)
 
-    def _answer(self, command: Command[Any]) -> Any:
+    def _reply_or_error(self, command: Command[Any]) -> Any:
         try:
             return self.execute(command)
         except OctoStoreError as refusal:

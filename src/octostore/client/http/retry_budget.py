@@ -11,7 +11,7 @@ from octostore.stores.base import TryAgain
 from octostore.stores.pausing import pauses
 
 CONNECT_SECONDS = 5.0
-ANSWER_SECONDS = 15.0
+RESPONSE_SECONDS = 15.0
 """How long a response may take, beyond what the call itself waits for. A busy store may take 10 seconds."""
 BEAT_SECONDS = 5.0
 """The same for a heartbeat, which is better retried."""

@@ -7,7 +7,7 @@ import msgspec
 from octostore.client.http.calls import HttpCall
 from octostore.client.http.connections import Connections
 from octostore.client.http.responses import read_response
-from octostore.client.http.retry_budget import ANSWER_SECONDS
+from octostore.client.http.retry_budget import RESPONSE_SECONDS
 from octostore.client.http.server_url import ServerUrl
 from octostore.stores.base import TryAgain
 from octostore.wire.responses import RotatedToken
@@ -20,7 +20,7 @@ def rotate_token(server_url: ServerUrl, token: str) -> RotatedToken:
     call = HttpCall("POST", PATH, b"{}", msgspec.json.Decoder(RotatedToken).decode, is_repeatable=False)
     with closing(Connections(server_url, token)) as connections:
         try:
-            response, body = connections.call(call.method, call.path, call.body, ANSWER_SECONDS)
+            response, body = connections.call(call.method, call.path, call.body, RESPONSE_SECONDS)
             rotated: RotatedToken = read_response(
                 call, server_url.origin, response.status, body, response.headers.get("retry-after")
             )

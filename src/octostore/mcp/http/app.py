@@ -6,7 +6,7 @@ from typing import Any
 from octostore.client.async_store import AsyncOctoStore
 from octostore.core.model import Scope
 from octostore.mcp.http.claims import HandledClaims
-from octostore.mcp.http.messages import OK, error_answer, read_message, version_of
+from octostore.mcp.http.messages import OK, error_response, read_message, version_of
 from octostore.mcp.http.port import ServedPort
 from octostore.mcp.http.sessions import HandledSessions
 from octostore.mcp.http.tools import tools_for
@@ -39,27 +39,27 @@ class AgentOfToken:
 class HttpTools:
     """A server's `/mcp`."""
 
-    async def answer(self, call: Call) -> Response:
+    async def handle(self, call: Call) -> Response:
         agent = AgentOfToken(call)
         try:
-            answer = await self._answer(call, agent)
+            response = await self._handle_message(call, agent)
         except Refused as refused:
-            answer = error_answer(refused)
+            response = error_response(refused)
         if call.request.is_closed:
             agent.port.undo()
             raise ClientDisconnected
-        return answer
+        return response
 
-    async def _answer(self, call: Call, agent: AgentOfToken) -> Response:
+    async def _handle_message(self, call: Call, agent: AgentOfToken) -> Response:
         message = read_message(call.request, call.request.complete_body(call.services.settings.max_body_bytes))
         if message is None or message.request_id is None:
             return Response(b"", ACCEPTED, b"text/plain")
         try:
-            result = await _protocol_for(call.principal.scopes).answer(message, agent, _drop)
+            result = await _protocol_for(call.principal.scopes).handle(message, agent, _drop)
         except Refused as refused:
             refused.request_id = message.request_id
             # To clients of versions with a handshake, a 404 means that their session has ended.
-            return error_answer(refused, OK if version_of(message) is None else None)
+            return error_response(refused, OK if version_of(message) is None else None)
         return Response({"jsonrpc": "2.0", "id": message.request_id, "result": result})
 
 

@@ -60,11 +60,11 @@ class HandledClaim:
 
     async def _do(self, commands: Sequence[Command[Any]]) -> list[Any]:
         """In one transaction, with the heartbeats it also needs."""
-        answers = (await self._port.execute_all([*self._signs, *commands]))[len(self._signs) :]
-        for answer in answers:
-            if isinstance(answer, Exception):
-                raise answer
-        return answers
+        replies = (await self._port.execute_all([*self._signs, *commands]))[len(self._signs) :]
+        for reply in replies:
+            if isinstance(reply, Exception):
+                raise reply
+        return replies
 
 
 class HandledClaims:

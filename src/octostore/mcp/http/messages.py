@@ -94,7 +94,7 @@ def _decoded(header: str) -> str | None:
         return None
 
 
-def error_answer(refused: Refused, status: int | None = None) -> Response:
+def error_response(refused: Refused, status: int | None = None) -> Response:
     """`status` defaults to the one for the code."""
     error = {"code": refused.code, "message": str(refused)}
     if refused.data is not None:

@@ -31,7 +31,7 @@ class ServedPort:
 
     def __init__(self, request: Call) -> None:
         self._request = request
-        self._answered: list[tuple[Command[Any], Any]] = []
+        self._undoable: list[tuple[Command[Any], Any]] = []
 
     async def execute(self, command: Command[R_co], wait: float = 0) -> R_co:
         check_range("wait", wait, 0, WAIT_MAX_SECONDS, " seconds")
@@ -48,12 +48,12 @@ class ServedPort:
         with self._translating_errors():
             calls = [self._call_for(command) for command in commands]
             prepared = [call.route.prepare(call) for call in calls]
-            answers = await self._request.services.store.submit(prepared)
+            outcomes = await self._request.services.store.submit(prepared)
         replies: list[Any] = []
-        for call, command, asked, answer in zip(calls, commands, prepared, answers, strict=True):
+        for call, command, asked, outcome in zip(calls, commands, prepared, outcomes, strict=True):
             try:
                 with self._translating_errors():
-                    replies.append(self._reply(command, respond(call, asked, answer)))
+                    replies.append(self._reply(command, respond(call, asked, outcome)))
             except OctoStoreError as error:
                 replies.append(error)
         return replies
@@ -61,12 +61,12 @@ class ServedPort:
     async def ask(self, question: Question[R_co]) -> R_co:
         with self._translating_errors():
             call = self._call_for(question)
-            answer = await self._request.services.store.ask(call.route.prepare(call))
-            return cast("R_co", self._reply(question, call.route.respond(call, answer)))
+            reply = await self._request.services.store.ask(call.route.prepare(call))
+            return cast("R_co", self._reply(question, call.route.respond(call, reply)))
 
     def undo(self) -> None:
         """Undo everything that was claimed: nobody will learn of it."""
-        for command, reply in self._answered:
+        for command, reply in self._undoable:
             self._request.services.waiting.undo(command, reply)
 
     def _call_for(self, asked: Any, wait: float = 0) -> Call:
@@ -86,10 +86,10 @@ class ServedPort:
         admit(one.principal, route)
         return call
 
-    def _reply(self, asked: Any, answer: Response) -> Any:
-        reply = reader_of(asked)(encode(answer.content))
+    def _reply(self, asked: Any, response: Response) -> Any:
+        reply = reader_of(asked)(encode(response.content))
         if undo_of(reply) is not None:
-            self._answered.append((msgspec.structs.replace(asked, principal=self._request.principal.name), reply))
+            self._undoable.append((msgspec.structs.replace(asked, principal=self._request.principal.name), reply))
         return reply
 
     @contextmanager
@@ -110,7 +110,7 @@ class ServedPort:
     def blocking(self) -> Port:
         raise NotImplementedError
 
-    def undo_claims(self, answers: Sequence[Any]) -> None:
+    def undo_claims(self, replies: Sequence[Any]) -> None:
         """Done by `undo`."""
 
     def follow(self, question: ListEvents) -> AsyncIterator[Event]:

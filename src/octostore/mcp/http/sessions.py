@@ -54,11 +54,11 @@ class HandledSession:
 
     async def _do(self, *commands: c.Command[Any]) -> Any:
         """In one transaction; returns the reply to the last command."""
-        answers: Sequence[Any] = await self._port.execute_all(commands)
-        for answer in answers:
-            if isinstance(answer, Exception):
-                raise answer
-        return answers[-1]
+        replies: Sequence[Any] = await self._port.execute_all(commands)
+        for reply in replies:
+            if isinstance(reply, Exception):
+                raise reply
+        return replies[-1]
 
 
 class HandledSessions:

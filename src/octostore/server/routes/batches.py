@@ -78,10 +78,10 @@ def _respond(one: _Prepared, replies: Iterator[Any]) -> CommandResponse:
     if isinstance(command, Exception):
         return _respond_with_error(call, command)
     try:
-        answer = respond(call, command, next(replies))
+        response = respond(call, command, next(replies))
     except Exception as error:  # noqa: BLE001  # goes into this command's response, and into the log if it is a bug
         return _respond_with_error(call, error)
-    return CommandResponse(status=answer.status, body=answer.content)
+    return CommandResponse(status=response.status, body=response.content)
 
 
 def _respond_with_error(call: Call, error: Exception) -> CommandResponse:

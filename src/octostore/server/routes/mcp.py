@@ -49,7 +49,7 @@ class ProtectedResource(msgspec.Struct, kw_only=True):
 
 async def mcp(call: Call) -> Response:
     tools = await call.services.tools.get()
-    return await tools.answer(call)
+    return await tools.handle(call)
 
 
 async def resource(call: Call) -> Response:

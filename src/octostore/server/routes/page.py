@@ -77,7 +77,7 @@ async def make_link(call: Call) -> Response:
 
 
 async def asset(call: Call) -> Response:
-    return assets().by_path[call.request.raw_path].answer(call.request)
+    return assets().by_path[call.request.raw_path].respond(call.request)
 
 
 ROUTES = [

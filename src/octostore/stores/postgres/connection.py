@@ -27,9 +27,9 @@ LISTEN_VARIABLE = "OCTOSTORE_LISTEN_URL"
 MIGRATION_LOCK = 0x4F637453  # "OctS"
 MIGRATION_LIMITS = {"idle_in_transaction_session_timeout": "5s", "lock_timeout": "60s"}
 """A process that stalls while creating tables, and those waiting for it, give up after this long."""
-MIGRATION_ANSWER_SECONDS = 600.0
+MIGRATION_TIMEOUT_SECONDS = 600.0
 """How long a migration's statement may take: tables can be large."""
-ANSWER_SECONDS = 15.0
+TIMEOUT_SECONDS = 15.0
 """A connection that is silent for this long counts as lost. Statements are cancelled a little earlier."""
 DEFAULTS: dict[str, Any] = {
     "target_session_attrs": "read-write",  # if there are several hosts, the others are standbys
@@ -102,7 +102,7 @@ class Connection(psycopg.Connection[Any]):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.answer_seconds = ANSWER_SECONDS
+        self.timeout_seconds = TIMEOUT_SECONDS
         self.prepared: set[bytes] | None = None
         """Names of prepared statements; None if a pooler may send us to another backend, which does not know them."""
         self._loaders: TransformerProtocol = Transformer(self)
@@ -129,13 +129,13 @@ class Connection(psycopg.Connection[Any]):
                 ready = yield wanted
                 if ready:
                     heard_at = time.monotonic()
-                elif time.monotonic() - heard_at > self.answer_seconds:
+                elif time.monotonic() - heard_at > self.timeout_seconds:
                     self.close()  # does not wait for the server
-                    raise psycopg.OperationalError(f"no answer within {self.answer_seconds:g} seconds")
+                    raise psycopg.OperationalError(f"no answer within {self.timeout_seconds:g} seconds")
                 wanted = gen.send(ready)
         except StopIteration as end:
-            answer: T = end.value
-            return answer
+            result: T = end.value
+            return result
 
 
 def connect(url: str) -> Connection:
@@ -183,9 +183,9 @@ def prepare(connection: Connection, address: DatabaseAddress) -> None:
 
 def migrate(connection: Connection, address: DatabaseAddress) -> None:
     """Migrate the store, or create it."""
-    connection.answer_seconds = MIGRATION_ANSWER_SECONDS
+    connection.timeout_seconds = MIGRATION_TIMEOUT_SECONDS
     _migrate(connection, address)
-    connection.answer_seconds = ANSWER_SECONDS
+    connection.timeout_seconds = TIMEOUT_SECONDS
 
 
 def _migrate(connection: Connection, address: DatabaseAddress) -> None:

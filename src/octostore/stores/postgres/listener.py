@@ -13,7 +13,7 @@ from octostore.stores.postgres.connection import DatabaseAddress, connect, disow
 
 HEARTBEAT_SECONDS = 5.0
 """How long to wait for notifications at a time; in between, the connection is tested."""
-ANSWER_SECONDS = 5.0
+TIMEOUT_SECONDS = 5.0
 """How long the test may take: it involves no locks."""
 RETRY_SECONDS = 0.5
 
@@ -57,7 +57,7 @@ class Listener:
     def _listen_until_it_breaks(self) -> None:
         with connect(self._address.listen_url) as connection:
             self._connection = connection
-            connection.answer_seconds = ANSWER_SECONDS
+            connection.timeout_seconds = TIMEOUT_SECONDS
             self._is_pooled = not is_direct(connection)
             if self._is_pooled:
                 return

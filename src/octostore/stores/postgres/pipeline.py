@@ -105,13 +105,13 @@ class Pipeline:
         return new
 
     def _take(self, results: Iterable[PGresult], unprepared: set[bytes]) -> None:
-        answers = iter(results)
+        remaining = iter(results)
         for (name, _, _), _, result in self._pending:
             if name in unprepared:
-                _check(next(answers))
+                _check(next(remaining))
                 unprepared.remove(name)
                 self._connection.note_prepared(name)
-            result.rows = self._connection.rows_of(_check(next(answers)))
+            result.rows = self._connection.rows_of(_check(next(remaining)))
         self._pending.clear()
 
 
