@@ -143,7 +143,7 @@ def test_dead_jobs_and_back(cli: Cli, queue: str) -> None:
     assert f"octostore requeue {cli.job}" in claim.out
 
     requeued = cli.run("requeue", cli.job, "--reason", "the disk is larger now")
-    assert (requeued.code, requeued.out) == (0, f"{cli.job} is queued now\n")
+    assert (requeued.code, requeued.out) == (0, f"requeued {cli.job}: it is queued now\n")
     assert cli.json("dead", cli.job)["jobs"] == []
     assert cli.call("dead", cli.job).out == f"no dead jobs begin with {cli.job}\n"
     assert "requeued by" in cli.call("events", "--job", cli.job).out
@@ -228,7 +228,7 @@ def test_how_many_attempts_a_requeued_job_has(cli: Cli, queue: str, options: lis
 def test_a_discarded_job(cli: Cli, queue: str) -> None:
     dead_letter(cli, queue)
     done = cli.run("discard", cli.job, "--reason", "the customer has left")
-    assert (done.code, done.out) == (0, f"{cli.job} is free now\n")
+    assert (done.code, done.out) == (0, f"discarded {cli.job}: it is free now\n")
     assert cli.call("discard", cli.job).code == 0  # repeating is not an error
     assert cli.json("dead", cli.job)["jobs"] == []
     events = cli.call("events", "--job", cli.job).out.splitlines()
@@ -352,6 +352,8 @@ def test_pausing_and_resuming_a_queue(cli: Cli, queue: str) -> None:
     delayed = cli.call("claim", cli.job)
     assert (delayed.code, f"its queue {queue} is paused by " in delayed.out) == (11, True)
     by = cli.store.whoami().name
+    owner = cli.call("owner", cli.job)
+    assert owner.out.startswith(f"nobody has {cli.job}: it is queued in {queue}, which is paused by {by} (deploying)\n")
     assert f"  queue {queue}: paused by {by}, at most 3 at once: deploying\n" in cli.call("events").out
     with cli.start("next", queue, "--owner", "heir", "--wait", "1m", "--json") as waiting:
         resumed = cli.json("queue", "set", queue, "--resume", "--max-claimed", "none")

@@ -200,6 +200,8 @@ def test_a_handler_within_max_run_is_not_asked_to_stop(local: LocalStore) -> Non
     assert stopped == [False] * JOBS
     with pytest.raises(octostore.InvalidInput, match="max_run"):
         store.work("default", print, max_run=-1)
+    with pytest.raises(octostore.InvalidInput, match="is 0, which would stop every job; leave it out for no limit"):
+        store.work("default", print, max_run=0)
 
 
 def test_a_coroutine_that_takes_too_long_is_cancelled(local: LocalStore) -> None:

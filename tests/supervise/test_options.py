@@ -197,6 +197,7 @@ def test_bad_options_claim_and_run_nothing(octostore: Octostore, store: library.
         ["job", "--"],
         ["job", "--ttl", "0.5", "--", "touch", "ran"],
         ["job", "--held-exit", "256", "--", "touch", "ran"],
+        ["job", "--max-run", "0", "--", "touch", "ran"],
         ["job", "--stop-signal", "TREM", "--", "touch", "ran"],
         ["job", "--metadata", "{", "--", "touch", "ran"],
         ["", "--", "touch", "ran"],

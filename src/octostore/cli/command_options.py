@@ -8,7 +8,7 @@ from octostore.cli.console import Console
 from octostore.cli.options import seconds, signal_number
 from octostore.cli.subcommands import Arguments
 from octostore.core.errors import InvalidInput
-from octostore.core.limits import TTL_DEFAULT_SECONDS
+from octostore.core.limits import TTL_DEFAULT_SECONDS, check_max_run
 from octostore.supervise.child_command import OnSilence, StopPolicy
 from octostore.supervise.notify import Notify
 
@@ -66,6 +66,8 @@ def add_command_options(parser: argparse.ArgumentParser) -> None:
 def stop_policy(arguments: Arguments) -> StopPolicy:
     if arguments.on_silence == "stop" and arguments.max_silence is None:
         raise InvalidInput("--on-silence", "stop needs --max-silence, which says how long a command may be silent")
+    if arguments.max_run is not None:
+        check_max_run(arguments.max_run)
     return StopPolicy(
         stop_grace=arguments.stop_grace,
         max_run=arguments.max_run,

@@ -34,7 +34,7 @@ def operate_on_matching(
     """`change_all` takes the store, the filters and `on_batch`; `changed` is the past participle for messages."""
     _check(arguments)
     if not arguments.all:
-        return operate(arguments, context, change_one)
+        return operate(arguments, context, change_one, changed=changed)
     filters = {name: getattr(arguments, name) for name in _FILTERS if getattr(arguments, name) is not None}
     so_far = 0
 

@@ -25,10 +25,12 @@ def operate(
     change: Callable[[OctoStore, str], JobView],
     *,
     needs_owner: bool = False,
+    changed: str = "",
 ) -> int:
     """Change each job. A refused change does not affect the others; the exit code is that of the last refusal.
 
-    With `needs_owner`, say so if a job has none: the change does nothing then.
+    With `needs_owner`, say so if a job has none: the change does nothing then. `changed` is the past participle, for
+    changes that the new status does not explain.
     """
     code = exit_codes.SUCCESS
     with context.address.open() as store:
@@ -40,13 +42,17 @@ def operate(
                 code = print_failure(error, context)
             else:
                 is_unchanged = needs_owner and before is None
-                summary = f"{job.job_id} has no owner; nothing changed" if is_unchanged else _summary(job, before)
+                summary = (
+                    f"{job.job_id} has no owner; nothing changed" if is_unchanged else _summary(job, before, changed)
+                )
                 context.console.print_result(job, summary)
     return code
 
 
-def _summary(job: JobView, before: JobOwner | None) -> str:
+def _summary(job: JobView, before: JobOwner | None, changed: str) -> str:
     claim = job.claim
+    if changed:
+        return f"{changed} {job.job_id}: it is {job.status} now"
     if claim is None:
         taken = f", taken from {before.owner}" if before is not None else ""
         return f"{job.job_id} is {job.status} now{taken}"

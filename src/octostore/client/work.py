@@ -27,7 +27,7 @@ from octostore.core.limits import (
     ERROR_BYTES,
     NOTE_BYTES,
     RETRY_AFTER_MAX_MS,
-    TTL_MAX_MS,
+    check_max_run,
     check_seconds,
     check_size,
     check_whole,
@@ -109,7 +109,7 @@ AnyClaim: TypeAlias = Command[ClaimReply]
 def check_work(call: WorkCall) -> None:
     check_whole("concurrency", call.concurrency, 1, CONCURRENCY_MAX)
     if call.max_run is not None:
-        check_seconds("max_run", call.max_run, 0, TTL_MAX_MS)
+        check_max_run(call.max_run)
 
 
 def work(port: Port, call: WorkCall) -> int:

@@ -199,3 +199,9 @@ def check_seconds(field: str, seconds: float, low_ms: int, high_ms: int) -> None
     low, high = low_ms // 1_000, high_ms // 1_000
     if type(seconds) not in _PLAIN_NUMBERS or not low <= seconds <= high:
         check_range(field, seconds, low, high, unit=" seconds")
+
+
+def check_max_run(seconds: float) -> None:
+    check_seconds("max_run", seconds, 0, TTL_MAX_MS)
+    if not seconds:
+        raise InvalidInput("max_run", "is 0, which would stop every job; leave it out for no limit")

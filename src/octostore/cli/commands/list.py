@@ -32,7 +32,7 @@ ALL = "all"
 LIMIT_DEFAULT = 1_000
 SHORTEST_INTERVAL = 0.1
 CLAIMED_HEADER = ("JOB", "OWNER", "SINCE", "HEARTBEAT", "LEFT", "PROGRESS", "ATTEMPT")
-QUEUE_HEADER = ("JOB", "STATUS", "DUE", "PRIORITY", "ATTEMPT", "AGE", "KIND", "OWNER")
+QUEUE_HEADER = ("JOB", "STATUS", "DUE", "PRIORITY", "ATTEMPTS", "AGE", "KIND", "OWNER")
 HEADER = ("JOB", "STATUS", "OWNER", "QUEUE", "KIND", "ATTEMPTS", "LAST")
 
 
@@ -197,14 +197,13 @@ def _queue_row(job: JobView, now: datetime) -> tuple[str, ...]:
     due = ""
     if job.status == "queued" and job.available_at is not None:
         due = "now" if job.available_at <= now else f"in {words.until(job.available_at, now)}"
-    is_open = job.status in {"queued", "claimed"}
-    attempt = job.attempts + 1 if is_open else job.attempts
+    attempts = job.attempts + 1 if job.status == "claimed" else job.attempts
     return (
         job.job_id,
         job.status,
         due,
         "" if job.priority is None else str(job.priority),
-        f"{attempt}/{job.max_attempts}" if attempt else "",
+        "" if job.max_attempts is None else f"{attempts}/{job.max_attempts}",
         "" if job.created_at is None else words.duration(max(0, int(words.seconds_between(job.created_at, now)))),
         job.kind or "",
         job.owner or "",

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 
 import msgspec
@@ -13,7 +14,9 @@ from octostore.cli.story import describe_attempts
 from octostore.cli.subcommands import Arguments, Context, set_completer
 from octostore.client.reader import Reader
 from octostore.core.beats import is_late
-from octostore.core.replies import JobOwner, JobView
+from octostore.core.errors import InvalidInput
+from octostore.core.queue_words import pause_in_words
+from octostore.core.replies import JobOwner, JobView, PauseView
 
 EXAMPLES = [
     "octostore owner github-issue-1842",
@@ -33,7 +36,17 @@ def run(arguments: Arguments, context: Context) -> None:
         if not job.is_known:
             _print_unknown(store, job, context.console)
             return
-    context.console.print_result(job, *_story(job, context.console), *_operator_hints(job, context))
+        pause = _find_pause(store, job)
+    context.console.print_result(job, *_story(job, pause, context.console), *_operator_hints(job, context))
+
+
+def _find_pause(store: Reader, job: JobView) -> PauseView | None:
+    """Why a queued job is not handed out, if its queue is paused."""
+    if job.status != "queued" or job.queue is None:
+        return None
+    with suppress(InvalidInput):  # names in a store that others have edited may be anything
+        return store.queue_status(job.queue).pause
+    return None
 
 
 def _print_unknown(store: Reader, job: JobView, console: Console) -> None:
@@ -44,13 +57,13 @@ def _print_unknown(store: Reader, job: JobView, console: Console) -> None:
     console.print_result(document, unknown_job_message(job.job_id, similar))
 
 
-def _story(job: JobView, console: Console) -> Iterator[str]:
+def _story(job: JobView, pause: PauseView | None, console: Console) -> Iterator[str]:
     now = words.now()
     if job.claim is not None:
         yield f"{console.style(job.claim.owner, 'bold')} has {job.job_id}"
         yield from (f"  {label:<{LABEL}}{text}" for label, text in _describe_owner(job.claim, now, console))
     else:
-        yield f"nobody has {job.job_id}: {_describe_free(job, now)}"
+        yield f"nobody has {job.job_id}: {_describe_free(job, pause, now)}"
         if job.result is not None:
             yield f"  result    {words.as_json(job.result)}"
         if job.error:
@@ -107,12 +120,14 @@ def _describe_owner(claim: JobOwner, now: datetime, console: Console) -> Iterato
         yield "session", claim.session_id
 
 
-def _describe_free(job: JobView, now: datetime) -> str:
+def _describe_free(job: JobView, pause: PauseView | None, now: datetime) -> str:
     if job.status == "done":
         return "it is done"
     if job.status == "dead":
         return "it is dead (octostore requeue runs it again)"
     state = f"it is queued in {job.queue}" if job.status == "queued" else "it is free"
+    if pause is not None:
+        state += f", which is {pause_in_words(pause)}"
     if job.available_at is not None and job.available_at > now:
         return f"{state}, available in {words.until(job.available_at, now)}"
     return state
