@@ -33,8 +33,8 @@ GAP = r"(?:\s+(?:(?:\#:?|--|//|\*|>)[ \t]+)?)"
 PATTERN = re.compile("|".join(rf"\b(?:{phrase})(?!\w)" for phrase in PHRASES.values()).replace(" ", GAP), re.IGNORECASE)
 
 SUFFIXES = {".css", ".html", ".js", ".md", ".py", ".sql", ".toml", ".txt", ".yml"}
-FOLDERS = ("src", "docs", "plugins", "examples", "bench")
-ABOUT_STYLE = {ROOT / "docs" / "style.md"}
+FOLDERS = ("src", "docs", "plugins", "examples", "bench", "release", "tests")
+ABOUT_STYLE = {ROOT / "docs" / "style.md", *(ROOT / "tests" / "docs" / name for name in ("style.py", "test_style.py"))}
 
 
 def texts() -> Iterator[Path]:
