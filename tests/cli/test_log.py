@@ -117,7 +117,7 @@ def test_a_log_that_is_not_sound(kind: str, clean: Path, monkeypatch: pytest.Mon
         assert done.out.splitlines() == [
             "not sound  2 problems: 2 events, 0 claims, 3 jobs, 0 sessions; up to event 3",
             "the log has a gap: event 3 follows event 1",
-            "job 'second' is stored, and no event speaks of it",
+            "job 'second' is stored, but no event mentions it",
         ]
         as_json = run_cli("events", "--verify", "--json")
         assert (as_json.code, as_json.json["is_sound"]) == (70, False)

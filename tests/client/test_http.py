@@ -589,7 +589,7 @@ def test_a_cancelled_claim_is_undone(
 def test_many_cancelled_claims_are_all_undone(
     proxy: Proxy, server: ServerProcess, store: octostore.OctoStore, job_id: str, shorten: Shorten
 ) -> None:
-    shorten(GIVE_BACK_SECONDS=PATIENCE_SECONDS)  # on a busy machine a thousand take longer than usual
+    shorten(UNDO_SECONDS=PATIENCE_SECONDS)  # on a busy machine a thousand take longer than usual
     go_on = threading.Event()
     proxy.then(pass_on_after(go_on))
 

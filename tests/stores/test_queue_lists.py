@@ -5,26 +5,26 @@ from datetime import timedelta
 import pytest
 
 from octostore.core.commands import CancelJob, ClaimNext, Enqueue, SetQueue
-from octostore.core.limits import QUEUES_TOLD
+from octostore.core.limits import QUEUES_SHOWN
 from octostore.core.moments import to_datetime
 from octostore.core.questions import ListQueues
 from tests.support.world import World
 
 
 def test_only_the_longest_are_listed(world: World) -> None:
-    jobs = [(queue, place) for queue in range(QUEUES_TOLD + 5) for place in range(2 if queue % 2 else 1)]
+    jobs = [(queue, place) for queue in range(QUEUES_SHOWN + 5) for place in range(2 if queue % 2 else 1)]
     world.batch([Enqueue(job_id=f"{q}/{p}", kind="build", queue=f"queue-{q:03}") for q, p in reversed(jobs)])
     listed = world.ask(ListQueues())
-    expected = sorted({q for q, _ in jobs}, key=lambda q: (q % 2 == 0, q))[:QUEUES_TOLD]
+    expected = sorted({q for q, _ in jobs}, key=lambda q: (q % 2 == 0, q))[:QUEUES_SHOWN]
     assert [queue.queue for queue in listed.queues] == [f"queue-{q:03}" for q in expected]
     assert [queue.ready for queue in listed.queues] == [2 if q % 2 else 1 for q in expected]
     assert listed.more
 
 
 def test_a_full_list_that_is_complete_says_so(world: World) -> None:
-    world.batch([Enqueue(job_id=f"{q}", kind="build", queue=f"queue-{q}") for q in range(QUEUES_TOLD)])
+    world.batch([Enqueue(job_id=f"{q}", kind="build", queue=f"queue-{q}") for q in range(QUEUES_SHOWN)])
     listed = world.ask(ListQueues())
-    assert (len(listed.queues), listed.more) == (QUEUES_TOLD, False)
+    assert (len(listed.queues), listed.more) == (QUEUES_SHOWN, False)
 
 
 @pytest.mark.parametrize("status", ["queued", "claimed", "dead"])

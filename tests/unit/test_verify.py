@@ -57,7 +57,7 @@ def verdict(world: World, change: Callable[[list[Event]], list[Event]] = list) -
         verifier.check_job(job)
     for session in sessions:
         verifier.check_session(session)
-    verifier.tell_missing("job", verifier.logged_jobs() - {job.job_id for job in jobs})
+    verifier.report_missing("job", verifier.logged_jobs() - {job.job_id for job in jobs})
     return verifier.verdict(jobs=len(jobs), sessions=len(sessions))
 
 
@@ -115,7 +115,7 @@ def test_a_stored_job_that_differs_from_the_log_is_found(lived: World) -> None:
         ]
 
     assert verdict(lived, with_another_kind).problems == [
-        "job 'task': the log leads to kind 'test', and stored is 'build'"
+        "job 'task': according to the log, kind is 'test', but 'build' is stored"
     ]
 
 
@@ -123,9 +123,9 @@ def test_what_is_only_stored_or_only_in_the_log_is_found(lived: World) -> None:
     strangers = World()
     strangers.do(ClaimJob(job_id="stranger", owner="ann"))
     problems = verdict(lived, lambda _events: strangers.events()).problems
-    assert "job 'lock' is stored, and no event speaks of it" in problems
-    assert "session 'local/s' is stored, and no event speaks of it" in problems
-    assert "the log speaks of job 'stranger', which is not stored" in problems
+    assert "job 'lock' is stored, but no event mentions it" in problems
+    assert "session 'local/s' is stored, but no event mentions it" in problems
+    assert "the log mentions job 'stranger', which is not stored" in problems
 
 
 def test_an_unknown_event_is_reported_and_skipped(lived: World) -> None:
@@ -133,7 +133,7 @@ def test_an_unknown_event_is_reported_and_skipped(lived: World) -> None:
         return [msgspec.structs.replace(events[0], type="invented"), *events[1:]]
 
     problems = verdict(lived, strange).problems
-    assert problems[0].startswith("event 1 (invented) cannot follow on those before it")
+    assert problems[0].startswith("event 1 (invented) does not fit the events before it")
 
 
 def test_an_expiry_that_is_not_recorded_yet_is_not_a_problem(lived: World) -> None:
@@ -170,7 +170,7 @@ def test_a_difference_in_any_field_of_a_job_is_found(lived: World, field: str, v
     assert verifier.problems == []
     verifier.check_job(msgspec.structs.replace(stored, **{field: value}))
     assert len(verifier.problems) == 1
-    assert f"job 'lock': the log leads to {field} " in verifier.problems[0]
+    assert f"job 'lock': according to the log, {field} is " in verifier.problems[0]
 
 
 @pytest.mark.parametrize(
@@ -195,13 +195,13 @@ def test_a_difference_in_any_field_of_a_session_is_found(lived: World, field: st
     assert verifier.problems == []
     verifier.check_session(msgspec.structs.replace(stored, **{field: value}))
     assert len(verifier.problems) == 1
-    assert f"session 'local/t': the log leads to {field} " in verifier.problems[0]
+    assert f"session 'local/t': according to the log, {field} is " in verifier.problems[0]
 
 
 def test_a_session_stored_under_another_principal_is_found(lived: World) -> None:
     verifier = followed(lived)
     verifier.check_session(msgspec.structs.replace(lived.ask(GetSession(session_id="t")), principal="mallory"))
-    assert verifier.problems == ["session 'mallory/t' is stored, and no event speaks of it"]
+    assert verifier.problems == ["session 'mallory/t' is stored, but no event mentions it"]
 
 
 def test_a_log_without_the_principals_of_sessions_is_sound(lived: World) -> None:
@@ -224,7 +224,7 @@ def test_a_session_that_was_closed_has_not_expired(lived: World) -> None:
     closed = lived.ask(GetSession(session_id="s"))
     assert closed.status == "closed"
     verifier.check_session(msgspec.structs.replace(closed, status="expired"))
-    assert verifier.problems == ["session 'local/s': the log leads to status 'closed', and stored is 'expired'"]
+    assert verifier.problems == ["session 'local/s': according to the log, status is 'closed', but 'expired' is stored"]
 
 
 @pytest.mark.parametrize("change", [{"how": "released"}, {"fencing_token": 1}])
@@ -236,7 +236,7 @@ def test_only_the_expiry_of_that_very_claim_may_be_unrecorded(lived: World, chan
     assert verifier.problems == []
     last, *others = stored.previous
     verifier.check_job(msgspec.structs.replace(stored, previous=[msgspec.structs.replace(last, **change), *others]))
-    assert any("owner 'eve'" in problem for problem in verifier.problems)
+    assert any("owner is 'eve'" in problem for problem in verifier.problems)
 
 
 def test_the_end_of_a_claim_that_is_not_live_is_found(lived: World) -> None:
@@ -248,7 +248,7 @@ def test_the_end_of_a_claim_that_is_not_live_is_found(lived: World) -> None:
         return [*events, msgspec.structs.replace(ended, seq=len(events) + 1)]
 
     (problem, *_) = verdict(lived, stale).problems
-    assert problem.endswith(f"on 'lock', where {live.fencing_token} is the live one")
+    assert problem.endswith(f"on 'lock', whose live claim is {live.fencing_token}")
 
 
 def test_claims_are_counted(lived: World) -> None:
@@ -268,7 +268,7 @@ def test_one_bad_event_is_one_problem(lived: World) -> None:
 
 def test_at_most_a_hundred_problems_are_reported(lived: World) -> None:
     verifier = followed(lived)
-    verifier.tell_missing("job", {f"job-{number:03}" for number in range(150)})
+    verifier.report_missing("job", {f"job-{number:03}" for number in range(150)})
     assert len(verifier.problems) == 100
     assert not verifier.verdict(jobs=0, sessions=0).is_sound
 

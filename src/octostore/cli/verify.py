@@ -9,7 +9,7 @@ import msgspec
 from octostore.cli import exit_codes, words
 from octostore.cli.console import Console
 from octostore.cli.subcommands import Context
-from octostore.core.verify import PROBLEMS_TOLD, Verification
+from octostore.core.verify import PROBLEMS_SHOWN, Verification
 
 PAINTED_EVERY_SECONDS = 0.1
 
@@ -32,7 +32,7 @@ def _lines(found: Verification, console: Console) -> list[str]:
     looked_at = f"{looked_at}; up to event {found.last_seq:,}"
     if found.is_sound:
         return [f"{console.style('sound', 'green')}  {looked_at}"]
-    more = " or more" if len(found.problems) == PROBLEMS_TOLD else ""
+    more = " or more" if len(found.problems) == PROBLEMS_SHOWN else ""
     verdict = f"{words.count(len(found.problems), 'problem')}{more}"
     return [f"{console.style('not sound', 'red')}  {verdict}: {looked_at}", *map(words.one_line, found.problems)]
 

@@ -45,7 +45,7 @@ class _Verifying:
             for job in page.jobs:
                 self._check_job(job, read_before)
             names |= {job.job_id for job in page.jobs}
-        self._verifier.tell_missing("job", logged - names)
+        self._verifier.report_missing("job", logged - names)
         return len(names)
 
     def _check_job(self, job: JobView, read_before: int) -> None:
@@ -63,7 +63,7 @@ class _Verifying:
         read_before = self._catch_up()
         for session in sessions:
             self._check_session(session, read_before)
-        self._verifier.tell_missing("session", logged - {key_of(session) for session in sessions})
+        self._verifier.report_missing("session", logged - {key_of(session) for session in sessions})
         return len(sessions)
 
     def _check_session(self, session: SessionView, read_before: int) -> None:

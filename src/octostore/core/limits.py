@@ -80,14 +80,14 @@ QUEUE_COUNT_MAX = 10_000
 """How far the jobs of a queue are counted: for a claim that finds nothing, which idle workers repeat constantly while
 others wait to write; and for an explicit question.
 """
-QUEUES_TOLD = 200
+QUEUES_SHOWN = 200
 QUEUES_LOOKED_AT = 10_000
 """The maximum number of queues listed, and of queues, by name, among which the longest are found."""
 LOOK_BACK_EVENTS = 50_000
 LOOK_BACK_MS = 3_600_000
 BUCKET_MS = 60_000
 """How far back in the log queue activity is read, for how long it is reported, and in what steps."""
-OWNERS_TOLD = 5
+OWNERS_SHOWN = 5
 OWNERS_FROM_CLAIMS = 20
 """The maximum number of owners in a queue's status, and of claims, by name, among which they are found."""
 CLAIMS_LOOKED_THROUGH = 1_000

@@ -184,10 +184,10 @@ class ListEvents(Question[EventPage], frozen=True, kw_only=True):
             and (self.types is None or entry.type in self.types)
             and (self.session_id is None or entry.session_id == session_key(LOCAL, self.session_id))
             and (not self.prefix or (entry.job_id or "").startswith(self.prefix))
-            and (self.principal is None or self._may_be_told(entry))
+            and (self.principal is None or self._is_visible(entry))
         )
 
-    def _may_be_told(self, entry: LogEntry) -> bool:
+    def _is_visible(self, entry: LogEntry) -> bool:
         if entry.job_id is not None or entry.session_id is None:
             return True
         return self.principal == (whose(entry.session_id) or entry.actor)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from octostore.core.limits import OWNERS_FROM_CLAIMS, OWNERS_TOLD
+from octostore.core.limits import OWNERS_FROM_CLAIMS, OWNERS_SHOWN
 from octostore.core.line import is_due
 from octostore.core.model import Job
 from octostore.core.moments import earliest, to_datetime_or_none
@@ -70,7 +70,7 @@ def together(statuses: Iterable[QueueStatus]) -> QueueStatus:
         later=total("later"),
         available_at=first_of(status.available_at for status in each),
         claimed=total("claimed"),
-        owners=list(dict.fromkeys(owner for status in each for owner in status.owners))[:OWNERS_TOLD],
+        owners=list(dict.fromkeys(owner for status in each for owner in status.owners))[:OWNERS_SHOWN],
         dead=total("dead"),
         done=total("done"),
         max_claimed=None,
@@ -87,4 +87,4 @@ def _jobs_of(ws: WorkingSet, queue: str) -> Iterator[Job]:
 
 
 def _owners(claims: list[tuple[str, str]]) -> list[str]:
-    return list(dict.fromkeys(owner for _, owner in sorted(claims)[:OWNERS_FROM_CLAIMS]))[:OWNERS_TOLD]
+    return list(dict.fromkeys(owner for _, owner in sorted(claims)[:OWNERS_FROM_CLAIMS]))[:OWNERS_SHOWN]

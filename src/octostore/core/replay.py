@@ -15,7 +15,7 @@ class GapInLog(ValueError):
 
 
 class Replay:
-    """`ws` holds the rows that the log leads to, as far as it was replayed."""
+    """`ws` holds the rows that result from the part of the log that was replayed."""
 
     def __init__(self) -> None:
         self.ws = WorkingSet(now=0, seq=0)

@@ -12,7 +12,7 @@ from octostore.core.replay import GapInLog, Replay
 from octostore.core.replies import JobView, Reply, SessionView
 from octostore.core.session_keys import SessionKey, session_key
 
-PROBLEMS_TOLD = 100
+PROBLEMS_SHOWN = 100
 _UNLOGGED = {"claim", "expires_at", "heartbeat_at", "raw_context", "raw_payload", "raw_result"}
 """What the log does not determine: heartbeats are not events, and documents are not listed."""
 
@@ -54,7 +54,7 @@ class Verifier:
         try:
             self._follow(entry)
         except (ValueError, LookupError, AttributeError) as error:
-            self._tell(f"event {event.seq} ({event.type}) cannot follow on those before it: {error}")
+            self._report(f"event {event.seq} ({event.type}) does not fit the events before it: {error}")
             self._replay.ws.seq = event.seq
         if event.job_id is not None:
             self.last_change[event.job_id] = event.seq
@@ -65,7 +65,7 @@ class Verifier:
     def check_job(self, stored: JobView) -> None:
         job = self._replay.ws.jobs[stored.job_id]
         if job is None:
-            self._tell(f"job {stored.job_id!r} is stored, and no event speaks of it")
+            self._report(f"job {stored.job_id!r} is stored, but no event mentions it")
         elif not self._is_unwritten_expiry(job, stored):
             self._compare(f"job {stored.job_id!r}", views.job_view(self._replay.ws, job, with_documents=False), stored)
 
@@ -73,7 +73,7 @@ class Verifier:
         key = key_of(stored)
         session = self._replay.ws.sessions[key]
         if session is None:
-            self._tell(f"session {key!r} is stored, and no event speaks of it")
+            self._report(f"session {key!r} is stored, but no event mentions it")
         elif not (session.status == "open" and stored.status == "expired"):  # expiry not recorded yet
             expected = views.session_view(self._replay.ws, session, with_context=False)
             self._compare(f"session {key!r}", expected, stored)
@@ -84,9 +84,9 @@ class Verifier:
     def logged_sessions(self) -> set[SessionKey]:
         return {name for name, session in self._replay.ws.sessions.items() if session is not None}
 
-    def tell_missing(self, what: str, names: AbstractSet[str]) -> None:
+    def report_missing(self, what: str, names: AbstractSet[str]) -> None:
         for name in sorted(names):
-            self._tell(f"the log speaks of {what} {name!r}, which is not stored")
+            self._report(f"the log mentions {what} {name!r}, which is not stored")
 
     def verdict(self, *, jobs: int, sessions: int) -> Verification:
         return Verification(
@@ -103,7 +103,7 @@ class Verifier:
         try:
             self._replay.take(entry)
         except GapInLog as gap:
-            self._tell(str(gap))
+            self._report(str(gap))
             self._replay.take(entry, past_a_gap=True)
 
     def _check_claim(self, entry: LogEntry) -> None:
@@ -111,16 +111,16 @@ class Verifier:
         if entry.type == "claimed":
             self._claims += 1
             if job_id in self._live:
-                self._tell(f"event {entry.seq} claims {job_id!r}, which has a live claim ({self._live[job_id]})")
+                self._report(f"event {entry.seq} claims {job_id!r}, which has a live claim ({self._live[job_id]})")
             self._live[job_id] = entry.seq
             return
         details = decode_details(entry)
         if isinstance(details, Ended):
             live = self._live.pop(job_id, None)
             if live != details.fencing_token:
-                self._tell(
-                    f"event {entry.seq} ends claim {details.fencing_token} on {job_id!r}, where "
-                    + ("there is none" if live is None else f"{live} is the live one")
+                self._report(
+                    f"event {entry.seq} ends claim {details.fencing_token} on {job_id!r}, "
+                    + ("which has no live claim" if live is None else f"whose live claim is {live}")
                 )
 
     def _is_unwritten_expiry(self, job: Job, stored: JobView) -> bool:
@@ -134,10 +134,10 @@ class Verifier:
         for field in sorted({*expected.__struct_fields__} - _UNLOGGED):
             logged, kept = getattr(expected, field), getattr(stored, field)
             if logged != kept:
-                self._tell(f"{what}: the log leads to {field} {logged!r}, and stored is {kept!r}")
+                self._report(f"{what}: according to the log, {field} is {logged!r}, but {kept!r} is stored")
 
-    def _tell(self, problem: str) -> None:
-        if len(self.problems) < PROBLEMS_TOLD:
+    def _report(self, problem: str) -> None:
+        if len(self.problems) < PROBLEMS_SHOWN:
             self.problems.append(problem)
 
 

@@ -120,11 +120,11 @@ def _keep(order: Order, line: socket.socket, signals: SignalPipe) -> None:
         os.chdir("/")
         with suppress(OctoStoreError):  # the claim will expire
             claim = _enter(block, store, order, signals)
-            _end(claim, _Watch(order.lease, leases, claim, signals).wait() if _has_told(line) else NOBODY_HEARD)
+            _end(claim, _Watch(order.lease, leases, claim, signals).wait() if _confirm(line) else NOBODY_HEARD)
 
 
-def _has_told(line: socket.socket) -> bool:
-    """Whether the command knows that its claim is kept: only once it certainly is, however long that took."""
+def _confirm(line: socket.socket) -> bool:
+    """Tell the command that its claim is kept, once it certainly is; return whether the command is still there."""
     with suppress(OSError), line:
         line.sendall(_TAKEN)
         return True

@@ -13,7 +13,7 @@ from octostore.mcp.own import Caller
 from octostore.mcp.tools import Tool, ToolContext
 from octostore.wire.failures import Failure
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 DOCUMENTS = frozenset({"metadata", "payload", "checkpoint", "result", "context"})
 """Documents callers wrote: these stay as they are, nulls included."""
 
@@ -29,18 +29,18 @@ async def call_tool(
     tool: Tool,
     caller: Caller,
     given: dict[str, Any],
-    tell_progress: Callable[[float, float, str], Awaitable[None]],
-    tell: Tell,
+    notify_progress: Callable[[float, float, str], Awaitable[None]],
+    report: Report,
 ) -> Called:
     """Never raises: a failure is a result too."""
     is_error = True
     try:
         asked = arguments.read(tool.takes, given)
-        result = await tool.call(ToolContext(await caller.store(), caller, tell_progress), asked)
+        result = await tool.call(ToolContext(await caller.store(), caller, notify_progress), asked)
     except OctoStoreError as error:
         said = text_of(texts.failure_result(error))
     except Exception as fault:  # noqa: BLE001  # the last chance to report it in words
-        tell(f"internal error in {tool.name}: {type(fault).__name__}: {fault}")
+        report(f"internal error in {tool.name}: {type(fault).__name__}: {fault}")
         said = text_of(
             Failure(error=f"{type(fault).__name__} in {tool.name}", code="internal_error", details=texts.INTERNAL_ERROR)
         )

@@ -25,14 +25,14 @@ CLAIMS_MAX = 100
 """The maximum number of claims kept alive: each has its own thread."""
 OVER_KEPT = 100
 """How many ended claims are remembered, to repeat a release and to explain a refused write."""
-GIVE_BACK_SECONDS = 1.5
+RELEASE_SECONDS = 1.5
 """How long releasing may take at exit; clients kill a server that is not gone after two seconds."""
 LOOK_SECONDS = 2.0
 """How long to look up who has a lost job now. The loss itself is the news, and often the store is unreachable."""
 LEFT = "the agent's session ended before it released the job"
 CANCELLED = "the call that claimed it was cancelled"
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 class KeptClaim:
@@ -41,9 +41,9 @@ class KeptClaim:
     def __init__(self, store: AsyncOctoStore, claim: AsyncHeldClaim, block: AsyncExitStack) -> None:
         self.job_id = claim.job_id
         self.is_over = False
-        self.is_told = False
+        self.is_loss_reported = False
         """Whether the agent has been notified of a loss."""
-        self.is_told_to_stop = False
+        self.is_stop_reported = False
         self.session_id = claim.reply.session_id
         self.made_in = asyncio.current_task()
         """The call that claimed it."""
@@ -106,13 +106,13 @@ class KeptClaim:
         await self.stop()
         return reply
 
-    async def release_for_others(self, tell: Tell, why: str = LEFT) -> None:
+    async def release_for_others(self, report: Report, why: str = LEFT) -> None:
         """Release it for the next owner immediately, without an attempt; checkpoint and notes stay with the job."""
         try:
             await self.release(error=why)
-            tell(f"released {self.job_id}")
+            report(f"released {self.job_id}")
         except OctoStoreError as error:
-            tell(f"could not release {self.job_id}, which will expire: {error}")
+            report(f"could not release {self.job_id}, which will expire: {error}")
 
     async def release_with_note(self, why: str) -> None:
         """Release it with a note that says why. No attempt is counted."""
@@ -153,14 +153,14 @@ class KeptClaim:
         try:
             yield
         except LeaseLost as lost:
-            self._loss, self.is_told = lost, True
+            self._loss, self.is_loss_reported = lost, True
             raise
 
     async def _check(self) -> None:
         """Raises `LeaseLost` for a lost claim, with who has the job now."""
         if not self.is_lost:
             return
-        self.is_told = True
+        self.is_loss_reported = True
         try:
             if self._loss is not None:
                 raise self._loss
@@ -177,11 +177,11 @@ class KeptClaim:
 class Claims:
     """By job. Ended claims stay for a while, and are then forgotten."""
 
-    def __init__(self, tell: Tell) -> None:
+    def __init__(self, report: Report) -> None:
         self._kept: dict[str, KeptClaim] = {}
-        self._untold: list[str] = []
+        self._pending_notices: list[str] = []
         """Notices about claims that ended without the agent's doing, until it has received them."""
-        self._tell = tell
+        self._report = report
 
     @property
     def current(self) -> list[KeptClaim]:
@@ -221,13 +221,13 @@ class Claims:
         block = AsyncExitStack()
         try:
             claim = await block.enter_async_context(
-                store.keep(reply, asked_at=asked_at, on_lost=lambda: self._tell(f"the lease on {job_id} is lost"))
+                store.keep(reply, asked_at=asked_at, on_lost=lambda: self._report(f"the lease on {job_id} is lost"))
             )
         except BaseException:
             # The caller is gone or cannot get the reply: nobody would ever release it.
-            giving_back = asyncio.ensure_future(store.release_job(job_id, reply.lease_id or ""))
+            releasing = asyncio.ensure_future(store.release_job(job_id, reply.lease_id or ""))
             with suppress(OctoStoreError, TimeoutError):
-                await asyncio.wait_for(asyncio.shield(giving_back), GIVE_BACK_SECONDS)
+                await asyncio.wait_for(asyncio.shield(releasing), RELEASE_SECONDS)
             raise
         before = self._kept.pop(job_id, None)
         self._kept[job_id] = KeptClaim(store, claim, block)
@@ -238,19 +238,19 @@ class Claims:
 
     def notices(self) -> list[str]:
         """Each is returned once."""
-        untold, self._untold = self._untold, []
-        return [*untold, *self._unreported_losses(), *self._unreported_stops()]
+        pending, self._pending_notices = self._pending_notices, []
+        return [*pending, *self._unreported_losses(), *self._unreported_stops()]
 
     def _unreported_losses(self) -> Iterator[str]:
         for kept in self.current:
-            if kept.is_lost and not kept.is_told:
-                kept.is_told = True
+            if kept.is_lost and not kept.is_loss_reported:
+                kept.is_loss_reported = True
                 yield texts.loss_text(kept.job_id)
 
     def _unreported_stops(self) -> Iterator[str]:
         for kept in self.current:
-            if kept.is_to_stop and not kept.is_told_to_stop:
-                kept.is_told_to_stop = True
+            if kept.is_to_stop and not kept.is_stop_reported:
+                kept.is_stop_reported = True
                 yield texts.stop_text(kept.job_id, kept.stop_reason)
 
     async def release_silent(self, silence: Silence) -> None:
@@ -261,19 +261,19 @@ class Claims:
             try:
                 await kept.release_with_note(texts.silent_note(silence.seconds))
             except OctoStoreError as error:
-                self._tell(f"could not release {kept.job_id}, whose agent is silent: {error}")
+                self._report(f"could not release {kept.job_id}, whose agent is silent: {error}")
                 if isinstance(error, LeaseLost):
-                    self._untold.append(texts.loss_text(kept.job_id))
+                    self._pending_notices.append(texts.loss_text(kept.job_id))
             else:
-                self._tell(f"released {kept.job_id}: {texts.silent_note(silence.seconds)}")
-                self._untold.append(texts.silent_text(repr(kept.job_id), silence.seconds))
+                self._report(f"released {kept.job_id}: {texts.silent_note(silence.seconds)}")
+                self._pending_notices.append(texts.silent_text(repr(kept.job_id), silence.seconds))
 
     async def undo(self, call: "asyncio.Task[Any] | None") -> None:
         """The client cancelled the call and drops its result, so the agent does not know what was claimed."""
         for kept in [kept for kept in self.current if kept.made_in is call]:
-            await kept.release_for_others(self._tell, CANCELLED)
+            await kept.release_for_others(self._report, CANCELLED)
             await kept.stop()
-            self._untold.append(texts.cancelled_text(repr(kept.job_id)))
+            self._pending_notices.append(texts.cancelled_text(repr(kept.job_id)))
 
     async def end_bound_to(self, session_id: str) -> None:
         """The session has ended, and so have its claims: the store has released them or handed them over."""
@@ -284,9 +284,9 @@ class Claims:
     async def close(self, but_not_bound_to: AbstractSet[str] = frozenset()) -> None:
         """Release what is still held, as far as time allows. No heartbeats are sent after this."""
         held = [kept for kept in self._alive if kept.session_id not in but_not_bound_to]
-        alive = [asyncio.create_task(kept.release_for_others(self._tell)) for kept in held]
+        alive = [asyncio.create_task(kept.release_for_others(self._report)) for kept in held]
         if alive:
-            await asyncio.wait(alive, timeout=GIVE_BACK_SECONDS)
+            await asyncio.wait(alive, timeout=RELEASE_SECONDS)
         for task in alive:
             task.cancel()
         for kept in self.current:

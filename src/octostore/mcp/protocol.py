@@ -9,7 +9,7 @@ from typing import Any
 
 from octostore._version import __version__
 from octostore.mcp import texts
-from octostore.mcp.calling import Tell, call_tool
+from octostore.mcp.calling import Report, call_tool
 from octostore.mcp.lines import INVALID_PARAMS, METHOD_NOT_FOUND, Message, Refused
 from octostore.mcp.own import Caller
 from octostore.mcp.schemas import described
@@ -32,9 +32,9 @@ Notify = Callable[[str, dict[str, Any]], Awaitable[None]]
 class ToolProtocol:
     """Handles requests for a table of tools, on behalf of an agent."""
 
-    def __init__(self, tools: Sequence[Tool], tell: Tell, instructions: str = texts.INSTRUCTIONS) -> None:
+    def __init__(self, tools: Sequence[Tool], report: Report, instructions: str = texts.INSTRUCTIONS) -> None:
         self._tools = {tool.name: tool for tool in tools}
-        self._tell = tell
+        self._report = report
         self._instructions = instructions
 
     async def handle(self, request: Message, caller: Caller, notify: Notify) -> dict[str, Any]:
@@ -84,7 +84,7 @@ class ToolProtocol:
         tool = self._tools.get(name)
         if tool is None:
             raise Refused(INVALID_PARAMS, f"there is no tool {name!r}; there are {', '.join(self._tools)}")
-        called = await call_tool(tool, caller, given or {}, _progress_of(params, notify), self._tell)
+        called = await call_tool(tool, caller, given or {}, _progress_of(params, notify), self._report)
         return {"content": [{"type": "text", "text": text} for text in called.texts], "isError": called.is_error}
 
 

@@ -12,7 +12,7 @@ from octostore.core.model import Phase
 from octostore.core.replies import ClaimReply, HandedOverReply, InFlight
 from octostore.mcp import texts
 from octostore.mcp.arguments import ClaimTask, OneSession, OpenSession, Task
-from octostore.mcp.claims import GIVE_BACK_SECONDS, Claims
+from octostore.mcp.claims import RELEASE_SECONDS, Claims
 from octostore.mcp.own import NotHeld
 from octostore.mcp.results import Opened, opened_result
 from octostore.mcp.silence import Silence
@@ -28,7 +28,7 @@ class KeptSession:
     def __init__(self, session: AsyncSession, claims: Claims) -> None:
         self.session_id = session.session_id
         self.is_over = False
-        self.is_told = False
+        self.is_loss_reported = False
         """Whether the agent has been notified of a loss."""
         self.made_in = asyncio.current_task()
         """The call that opened it."""
@@ -88,7 +88,7 @@ class Sessions:
     def __init__(self, claims: Claims) -> None:
         self._claims = claims
         self._kept: dict[str, KeptSession] = {}
-        self._untold: list[str] = []
+        self._pending_notices: list[str] = []
         """Notices about sessions that ended without the agent's doing, until it has received them."""
 
     @property
@@ -118,11 +118,11 @@ class Sessions:
         return kept
 
     def notices(self) -> list[str]:
-        lost = [kept for kept in self.current if kept.is_lost and not kept.is_told]
+        lost = [kept for kept in self.current if kept.is_lost and not kept.is_loss_reported]
         for kept in lost:
-            kept.is_told = True
-        untold, self._untold = self._untold, []
-        return [*untold, *(texts.session_loss_text(kept.session_id) for kept in lost)]
+            kept.is_loss_reported = True
+        pending, self._pending_notices = self._pending_notices, []
+        return [*pending, *(texts.session_loss_text(kept.session_id) for kept in lost)]
 
     async def release_silent(self, silence: Silence) -> None:
         """Let others have the sessions immediately. Those that cannot be closed now are kept, to try again."""
@@ -132,23 +132,23 @@ class Sessions:
             try:
                 await kept.close()
             except LeaseLost:
-                self._untold.append(texts.session_loss_text(kept.session_id))
+                self._pending_notices.append(texts.session_loss_text(kept.session_id))
             except OctoStoreError:
                 continue
             else:
-                self._untold.append(texts.silent_text(texts.all_of(kept.session_id), silence.seconds))
+                self._pending_notices.append(texts.silent_text(texts.all_of(kept.session_id), silence.seconds))
 
     async def undo(self, call: "asyncio.Task[Any] | None") -> None:
         """The client cancelled the call and drops its result, so the agent does not know what was opened."""
         for kept in [kept for kept in self.current if kept.made_in is call]:
             await _closed(kept)
-            self._untold.append(texts.cancelled_text(texts.all_of(kept.session_id)))
+            self._pending_notices.append(texts.cancelled_text(texts.all_of(kept.session_id)))
 
     async def close(self) -> None:
         """As far as time allows. Their contexts stay, for the next owner."""
         closing = [asyncio.create_task(_closed(kept)) for kept in self._alive]
         if closing:
-            await asyncio.wait(closing, timeout=GIVE_BACK_SECONDS)
+            await asyncio.wait(closing, timeout=RELEASE_SECONDS)
 
 
 async def _closed(kept: KeptSession) -> None:

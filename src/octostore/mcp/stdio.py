@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 from octostore.core.errors import InvalidInput, Unreachable
-from octostore.mcp.calling import Tell
+from octostore.mcp.calling import Report
 from octostore.mcp.claims import Claims
 from octostore.mcp.connection import Agent, Connection
 from octostore.mcp.lines import (
@@ -52,23 +52,23 @@ class Settings(NamedTuple):
     """None: an agent may be silent forever."""
 
 
-def serve(settings: Settings, tell: Tell) -> NoReturn:
+def serve(settings: Settings, report: Report) -> NoReturn:
     """Until the client hangs up or a signal arrives; then this process ends."""
     for name, stream in (("stdin", sys.stdin), ("stdout", sys.stdout)):
         if stream is None:
             raise InvalidInput(name, "is closed; an MCP client must start this command")
     if sys.stdin.isatty():
-        tell("waiting for an MCP client on stdin; press Ctrl-C to stop. See `octostore mcp --help`")
-    asyncio.run(_Session(settings, tell).run())
+        report("waiting for an MCP client on stdin; press Ctrl-C to stop. See `octostore mcp --help`")
+    asyncio.run(_Session(settings, report).run())
 
 
 class _Session:
-    def __init__(self, settings: Settings, tell: Tell) -> None:
-        self._tell_anyone = tell
+    def __init__(self, settings: Settings, report: Report) -> None:
+        self._print = report
         self._connection = Connection(settings.url)
-        claims = Claims(self._tell)
+        claims = Claims(self._report)
         self._agent = Agent(self._connection, claims, Sessions(claims), settings.owner)
-        self._protocol = ToolProtocol(tools_for(is_operator=settings.is_operator), self._tell)
+        self._protocol = ToolProtocol(tools_for(is_operator=settings.is_operator), self._report)
         self._wire = Wire()
         self._is_over = asyncio.Event()
         self._calls: dict[str | int, _Call] = {}
@@ -111,7 +111,7 @@ class _Session:
         try:
             await self._connection.store()
         except Unreachable as fault:
-            self._tell(f"{fault}; tools will say so until it can be reached")
+            self._report(f"{fault}; tools will say so until it can be reached")
         except BaseException:
             self._is_over.set()
             raise
@@ -179,7 +179,7 @@ class _Session:
             refused.request_id = request_id
             return error_line(refused)
         except Exception as fault:  # noqa: BLE001  # a client waits for a reply
-            self._tell(f"internal error in {message.method}: {type(fault).__name__}: {fault}")
+            self._report(f"internal error in {message.method}: {type(fault).__name__}: {fault}")
             return error_line(Refused(INTERNAL_ERROR, "internal error", request_id))
         finally:
             self._under_way -= 1
@@ -194,10 +194,10 @@ class _Session:
         self._signal = number
         self._is_over.set()
 
-    def _tell(self, text: str) -> None:
+    def _report(self, text: str) -> None:
         # A client that is gone does not read our remarks either, and there is more to do.
         with suppress(OSError):
-            self._tell_anyone(text)
+            self._print(text)
 
 
 class _Call(NamedTuple):

@@ -35,7 +35,7 @@ class ToolContext(NamedTuple):
 
     store: AsyncOctoStore
     caller: Caller
-    tell_progress: Callable[[float, float, str], Awaitable[None]]
+    notify_progress: Callable[[float, float, str], Awaitable[None]]
     """Reports the call's progress: how much is done, the total, and a message."""
 
     @property
@@ -284,7 +284,7 @@ async def _reporting_the_wait(context: ToolContext, what: str, wait: float) -> A
         waited = FIRST_WORD_SECONDS
         await asyncio.sleep(waited)
         while True:
-            await context.tell_progress(min(waited, wait), wait, f"waiting for {what}")
+            await context.notify_progress(min(waited, wait), wait, f"waiting for {what}")
             await asyncio.sleep(PAUSE_SECONDS)
             waited += PAUSE_SECONDS
 

@@ -37,7 +37,7 @@ from octostore.stores.clock import Mark
 from octostore.stores.listing import listed_to
 
 LOOK_SECONDS = 1.0
-TOLD_OF_QUEUES = {"enqueued", "claimed", "done", "failed", "expired"}
+QUEUE_EVENT_TYPES = {"enqueued", "claimed", "done", "failed", "expired"}
 
 
 class MemoryRows:
@@ -142,7 +142,7 @@ class MemoryRows:
         older, newer = self.log[:-LOOK_BACK_EVENTS], self.log[-LOOK_BACK_EVENTS:]
         found: dict[tuple[str, str, int], list[int]] = {}
         for entry in newer:
-            if entry.queue and entry.type in TOLD_OF_QUEUES and (entry.job_id or "").startswith(prefix):
+            if entry.queue and entry.type in QUEUE_EVENT_TYPES and (entry.job_id or "").startswith(prefix):
                 found.setdefault((entry.queue, entry.type, max(entry.at, begin) // BUCKET_MS), []).append(entry.at)
         happened = [Happened(*what, len(moments), max(moments)) for what, moments in found.items()]
         return LookBack(happened, older[-1].at if older else None)

@@ -34,7 +34,7 @@ class Owners:
             else:
                 self._rings.pop(job_id, None)
 
-    def tell(self, entries: Iterable[LogEntry | Event]) -> None:
+    def notify(self, entries: Iterable[LogEntry | Event]) -> None:
         if not self._rings:
             return
         for entry in entries:

@@ -6,7 +6,7 @@ import msgspec
 
 from octostore.core import questions as q
 from octostore.core import views
-from octostore.core.limits import BUCKET_MS, JOBS_LOOKED_THROUGH, QUEUE_COUNT_MAX, QUEUES_TOLD, RECOVER_LIMIT
+from octostore.core.limits import BUCKET_MS, JOBS_LOOKED_THROUGH, QUEUE_COUNT_MAX, QUEUES_SHOWN, RECOVER_LIMIT
 from octostore.core.model import Job
 from octostore.core.moments import to_datetime
 from octostore.core.needs import LineNeed, Needs
@@ -36,8 +36,8 @@ def get_queue(reading: Reading, ws: WorkingSet, question: q.GetQueue, sources: S
 
 def list_queues(reading: Reading, ws: WorkingSet, question: q.ListQueues, sources: Sources) -> QueueList:
     ws.count_to = QUEUE_COUNT_MAX
-    names = reading.queue_names(ws, question.prefix, QUEUES_TOLD + 1)
-    shown, selection = names[:QUEUES_TOLD], (None, question.prefix)
+    names = reading.queue_names(ws, question.prefix, QUEUES_SHOWN + 1)
+    shown, selection = names[:QUEUES_SHOWN], (None, question.prefix)
     _settled_jobs(reading, ws, shown, sources)
     reading.count_queues(ws, shown, selection)
     activity = Activity(ws.now, reading.look_back(ws.now, question.prefix))

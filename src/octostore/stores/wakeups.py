@@ -132,7 +132,7 @@ class Wakeups:
                 self._see(entries, entries[-1].seq)
             elif self._followers:
                 self._look_now.set()  # another process committed in between
-        owners.tell(entries)
+        owners.notify(entries)
         self.publish(topics_of_all(entries))
 
     def close(self) -> None:
@@ -192,6 +192,6 @@ class Wakeups:
             if self._seen_seq != seen_seq:
                 return not self._is_closed  # a commit of our own came first; look again
             self._see(entries, last_seq)
-        owners.tell(entries)
+        owners.notify(entries)
         self.publish(topics_of_all(entries))
         return bool(entries) and not self._is_closed

@@ -103,7 +103,7 @@ class AsyncHttpPort:
                     async for event in stream:
                         budget = None
                         if event is not None:
-                            owners.tell([event])
+                            owners.notify([event])
                             yield event
                             question = msgspec.structs.replace(question, after=event.seq)
             except TryAgain as failed:

@@ -93,7 +93,7 @@ class HttpPort:
                 for event in self._stream(question, deadline):
                     budget = None
                     if event is not None:
-                        owners.tell([event])
+                        owners.notify([event])
                         yield event
                         question = msgspec.structs.replace(question, after=event.seq)
             except TryAgain as failed:

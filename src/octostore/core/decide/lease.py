@@ -10,8 +10,8 @@ from octostore.core.decide import needs
 from octostore.core.decide.expiry import settled
 from octostore.core.decide.repeats import comes_late
 from octostore.core.decide.rules import decides
-from octostore.core.decide.silence import note_progress, tell_if_stuck
-from octostore.core.decide.stopping import tell_to_stop
+from octostore.core.decide.silence import note_progress, report_if_stuck
+from octostore.core.decide.stopping import deliver_stop_request
 from octostore.core.errors import LeaseLost, Unreachable
 from octostore.core.model import Attempt, Claim, Job, Outcome, Progress, read_history
 from octostore.core.moments import to_datetime
@@ -33,8 +33,8 @@ def heartbeat_job(ws: WorkingSet, command: HeartbeatJob, sources: Sources) -> He
         remaining_ms=remaining_ms,
         renew_after_ms=renew_after(remaining_ms),
         number=claim.heartbeat_number,
-        stuck=tell_if_stuck(ws, job, claim),
-        stop_requested=tell_to_stop(ws, job, claim, command.principal) if claim.stop_request else None,
+        stuck=report_if_stuck(ws, job, claim),
+        stop_requested=deliver_stop_request(ws, job, claim, command.principal) if claim.stop_request else None,
     )
 
 

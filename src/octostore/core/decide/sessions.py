@@ -11,8 +11,8 @@ from octostore.core.decide.expiry import settle_session, settled
 from octostore.core.decide.lease import same_lease
 from octostore.core.decide.repeats import check_not_ended, comes_late, note_replay
 from octostore.core.decide.rules import decides
-from octostore.core.decide.silence import tell_if_stuck
-from octostore.core.decide.stopping import tell_to_stop
+from octostore.core.decide.silence import report_if_stuck
+from octostore.core.decide.stopping import deliver_stop_request
 from octostore.core.errors import Held, LeaseLost, LimitExceeded, NotAllowed
 from octostore.core.events import SessionEnded, SessionOpened, SessionSaved
 from octostore.core.model import Claim, Job, Phase, Session, read_in_flight
@@ -117,7 +117,7 @@ def keep_session_alive(ws: WorkingSet, command: KeepSessionAlive, sources: Sourc
         expires_at=to_datetime(session.expires_at),
         remaining_ms=session.ttl_ms,
         renew_after_ms=renew_after(session.ttl_ms),
-        stuck_jobs=[job.job_id for job, claim in _claims_of(ws, session) if tell_if_stuck(ws, job, claim)],
+        stuck_jobs=[job.job_id for job, claim in _claims_of(ws, session) if report_if_stuck(ws, job, claim)],
         stop_requested=_stops_of(ws, session, command.principal),
     )
 
@@ -128,7 +128,7 @@ def _claims_of(ws: WorkingSet, session: Session) -> list[tuple[Job, Claim]]:
 
 def _stops_of(ws: WorkingSet, session: Session, actor: str) -> dict[str, StopView]:
     news = {
-        job.job_id: tell_to_stop(ws, job, claim, actor)
+        job.job_id: deliver_stop_request(ws, job, claim, actor)
         for job, claim in _claims_of(ws, session)
         if claim.stop_request is not None
     }

@@ -14,7 +14,7 @@ def note_progress(ws: WorkingSet, claim: Claim) -> bool:
     return True
 
 
-def tell_if_stuck(ws: WorkingSet, job: Job, claim: Claim) -> bool:
+def report_if_stuck(ws: WorkingSet, job: Job, claim: Claim) -> bool:
     """Whether it is. Recorded by the owner's own heartbeats, once until it reports progress again."""
     since = claim.last_progress_at
     if claim.max_silence_ms is None or since is None or not is_stuck(claim, ws.now):

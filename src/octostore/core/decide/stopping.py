@@ -23,7 +23,7 @@ def ask_next_owner(ws: WorkingSet, job: Job, asked: StopRequest | None) -> None:
         ask_to_stop(ws, job, job.claim, asked.by, asked.reason, cancels=asked.cancels)
 
 
-def tell_to_stop(ws: WorkingSet, job: Job, claim: Claim, actor: str) -> StopView | None:
+def deliver_stop_request(ws: WorkingSet, job: Job, claim: Claim, actor: str) -> StopView | None:
     """The stop request for the owner that is getting a reply now. The first delivery is recorded."""
     asked = read_stop_request(claim)
     if asked is not None and asked.delivered_at is None:

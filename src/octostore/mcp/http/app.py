@@ -65,10 +65,10 @@ class HttpTools:
 
 @cache
 def _protocol_for(scopes: frozenset[Scope]) -> ToolProtocol:
-    return ToolProtocol(tools_for(scopes), _tell, INSTRUCTIONS_OVER_HTTP)
+    return ToolProtocol(tools_for(scopes), _report, INSTRUCTIONS_OVER_HTTP)
 
 
-def _tell(problem: str) -> None:
+def _report(problem: str) -> None:
     log.error("%s", problem, extra={"event": "internal_error"})
 
 
