@@ -460,7 +460,7 @@ class Orchestrator:
             **(more or {}),
         }
         before = self.store.get_session(session_id).context
-        context = {**before, **_given(said)} if isinstance(before, dict) else _given(said)
+        context = {**before, **_without_nones(said)} if isinstance(before, dict) else _without_nones(said)
         context.pop("context_hash", None)
         context["context_hash"] = context_hash or hash_of(context)
         self.store.save_session(session_id, lock_token, context, phase=phase)
@@ -671,7 +671,7 @@ def hash_of(context: Any) -> str:
     return hashlib.sha256(msgspec.json.encode(context, order="deterministic")).hexdigest()
 
 
-def _given(said: dict[str, Any]) -> dict[str, Any]:
+def _without_nones(said: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in said.items() if value is not None}
 
 

@@ -257,11 +257,11 @@ def test_a_hold_that_is_cancelled_while_the_store_fails_releases_the_job_later(
 ) -> None:
     local = LocalStore(lambda: SqliteBackend(tmp_path / "store.db"))
     submit_to = local.submit_to
-    unanswered: list[Done] = []
+    without_reply: list[Done] = []
 
     def fail_once(commands: Sequence[AnyCommand], done: Done) -> None:
-        if isinstance(commands[0], ReleaseJob) and not unanswered:
-            unanswered.append(done)
+        if isinstance(commands[0], ReleaseJob) and not without_reply:
+            without_reply.append(done)
         else:
             submit_to(commands, done)
 
@@ -274,11 +274,11 @@ def test_a_hold_that_is_cancelled_while_the_store_fails_releases_the_job_later(
 
         monkeypatch.setattr(local, "submit_to", fail_once)
         task = asyncio.create_task(work())
-        await asyncio.to_thread(until, lambda: bool(unanswered))
+        await asyncio.to_thread(until, lambda: bool(without_reply))
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         assert task.cancelled()
-        unanswered[0](octostore.Unreachable("the disk is full", reason="disk_full"))
+        without_reply[0](octostore.Unreachable("the disk is full", reason="disk_full"))
         await asyncio.to_thread(until, lambda: local.ask(GetJob(job_id="job")).status == "free")
 
     asyncio.run(main())

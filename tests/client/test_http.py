@@ -35,13 +35,13 @@ from tests.support.proxy import (
     Exchange,
     Proxy,
     Seen,
-    answer,
     cut_the_response,
     lose_the_response,
     pass_on_after,
     pass_on_and_close,
     pass_on_for,
     reset,
+    respond,
     say_nothing,
     say_nothing_for,
     talk_nonsense,
@@ -197,7 +197,7 @@ def test_a_plain_web_server_is_not_an_octostore_server(connect: Connect, tmp_pat
     [(200, HTML), (200, b""), (200, {}), (200, []), (204, b""), (302, HTML), (404, {"error": "no", "code": "nope"})],
 )
 def test_responses_of_other_servers_are_refused(connect: Connect, status: int, body: Any) -> None:
-    with Proxy().always(answer(status, body, Location="http://127.0.0.1:1/")) as proxy:
+    with Proxy().always(respond(status, body, Location="http://127.0.0.1:1/")) as proxy:
         store = connect(proxy.url, token=new_token())
         for call in CALLS:
             with pytest.raises((Unreachable, octostore.InvalidInput)) as caught:
@@ -211,13 +211,13 @@ def test_responses_of_other_servers_are_refused(connect: Connect, status: int, b
 def test_a_server_that_returns_200_for_everything_closes_no_session(connect: Connect, server: ServerProcess) -> None:
     with Proxy(server.port) as proxy:
         session = connect(proxy.url, token=server.token).open_session("agent")
-        proxy.always(answer(200, HTML))
+        proxy.always(respond(200, HTML))
         with pytest.raises(Unreachable):
             session.close()
 
 
 def test_a_stream_of_another_server_is_refused(connect: Connect) -> None:
-    with Proxy().always(answer(200, b'data: {"some": "thing"}\n\n', Content_Type="text/event-stream")) as proxy:
+    with Proxy().always(respond(200, b'data: {"some": "thing"}\n\n', Content_Type="text/event-stream")) as proxy:
         with pytest.raises(Unreachable) as caught:
             next(connect(proxy.url, token=new_token()).events(follow=True))
         assert caught.value.reason == "server"
@@ -252,12 +252,12 @@ def test_clients_ask_for_uncompressed_responses(connect: Connect, proxy: Proxy, 
         lose_the_response,
         cut_the_response,
         talk_nonsense,
-        answer(503, BUSY),
-        answer(503, HTML, Retry_After="0"),
-        answer(429, TOO_FAST),
-        answer(408, HTML),
-        answer(500, {"error": "a bug", "code": "internal_error"}),
-        answer(502, HTML),
+        respond(503, BUSY),
+        respond(503, HTML, Retry_After="0"),
+        respond(429, TOO_FAST),
+        respond(408, HTML),
+        respond(500, {"error": "a bug", "code": "internal_error"}),
+        respond(502, HTML),
     ],
     ids=["reset", "lost", "cut", "nonsense", "busy", "retry-after", "too-fast", "slow", "bug", "gateway"],
 )
@@ -320,7 +320,7 @@ def test_force_release_ends_one_claim_and_not_the_next(
     assert holder_of(store, job_id) == "successor"
     assert len(proxy.seen) == 1
     # A call that surely had no effect is repeated.
-    proxy.then(answer(429, TOO_FAST))
+    proxy.then(respond(429, TOO_FAST))
     assert operator.force_release(job_id).status == "free"
     assert len(proxy.seen) == 3
 
@@ -364,7 +364,7 @@ def test_an_operators_call_is_not_repeated_when_it_may_have_worked(
 
 def test_a_client_waits_as_long_as_the_server_asks(connect: Connect, proxy: Proxy, server: ServerProcess) -> None:
     store = connect(proxy.url, token=server.token)
-    for busy in (answer(503, HTML, Retry_After="1"), answer(429, TOO_FAST | {"retry_after_ms": 300})):
+    for busy in (respond(503, HTML, Retry_After="1"), respond(429, TOO_FAST | {"retry_after_ms": 300})):
         proxy.then(busy)
         store.get_job("job")
     first, second, third, fourth = (seen.at for seen in proxy.seen)
@@ -377,7 +377,7 @@ def test_a_client_gives_up_on_a_server_that_asks_for_too_much_time(
     connect: Connect, shorten: Shorten, later: str
 ) -> None:
     shorten(GIVE_UP_SECONDS=0.3)
-    with Proxy().always(answer(503, HTML, Retry_After=later)) as proxy:
+    with Proxy().always(respond(503, HTML, Retry_After=later)) as proxy:
         with pytest.raises(Unreachable) as caught:
             connect(proxy.url, token=new_token()).get_job("job")
         assert caught.value.reason == "server"
@@ -389,7 +389,7 @@ def test_a_call_gives_up_in_the_end(
 ) -> None:
     shorten(GIVE_UP_SECONDS=2)
     slept = only_pauses_take_time(monkeypatch)
-    proxy.always(answer(503, BUSY))
+    proxy.always(respond(503, BUSY))
     store = connect(proxy.url, token=server.token)
     with pytest.raises(Unreachable, match="the store is busy") as caught:
         store.claim_job("job")
@@ -415,7 +415,7 @@ def only_pauses_take_time(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def test_a_lasting_fault_is_not_retried(connect: Connect, proxy: Proxy, server: ServerProcess) -> None:
-    proxy.always(answer(503, {"error": "it is read-only", "code": "unreachable", "reason": "read_only"}))
+    proxy.always(respond(503, {"error": "it is read-only", "code": "unreachable", "reason": "read_only"}))
     with pytest.raises(Unreachable, match="read-only") as caught:
         connect(proxy.url, token=server.token).claim_job("job")
     assert caught.value.reason == "read_only"
@@ -493,7 +493,7 @@ def test_a_wait_survives_a_short_outage(
     connect: Connect, proxy: Proxy, server: ServerProcess, store: octostore.OctoStore, job_id: str
 ) -> None:
     first = store.claim_job(job_id, "first")
-    proxy.then(say_nothing_for(0.2), reset, answer(502, HTML), reset)
+    proxy.then(say_nothing_for(0.2), reset, respond(502, HTML), reset)
     with ThreadPoolExecutor(1) as pool:
         second = pool.submit(connect(proxy.url, token=server.token).claim_job, job_id, "second", wait=PATIENCE_SECONDS)
         wait_for_waiters(server, 1)

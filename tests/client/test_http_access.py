@@ -21,13 +21,13 @@ from octostore.wire.tokens import new_token
 from tests.client.conftest import Connect
 from tests.support.cli import run_cli
 from tests.support.processes import PATIENCE_SECONDS, ROOT
-from tests.support.proxy import Proxy, answer
+from tests.support.proxy import Proxy, respond
 from tests.support.server import ServerProcess
 from tests.support.starting import start
 
 pytestmark = pytest.mark.usefixtures("nothing_set")
 
-REFUSED = answer(401, {"error": "no", "code": "authentication_failed"})
+REFUSED = respond(401, {"error": "no", "code": "authentication_failed"})
 SOURCES = ["argument", "OCTOSTORE_TOKEN", "OCTOSTORE_TOKEN_FILE", "left by the server"]
 
 

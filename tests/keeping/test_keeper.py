@@ -58,7 +58,7 @@ def release_note(store: library.OctoStore, job_id: str = "job") -> str:
 
 
 def test_it_outlives_the_shell_and_heartbeats(agent: Octostore, store: library.OctoStore, tmp_path: Path) -> None:
-    script = 'answer=$(octostore claim job --keep --ttl 2 --while-pid 0); echo "$answer"; kill -HUP 0'
+    script = 'lease=$(octostore claim job --keep --ttl 2 --while-pid 0); echo "$lease"; kill -HUP 0'
     shell = agent.shell(f"setsid --wait bash -c {shlex.quote(script)}")
     assert shell.wait().code != 0, "the shell and its process group got SIGHUP"
     assert "claimed job for agent-3" in shell.out

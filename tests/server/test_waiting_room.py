@@ -58,12 +58,12 @@ async def read_job(room: Room, job_id: str = "job") -> JobView:
 
 async def assert_gone(client: Client) -> None:
     with pytest.raises(ClientDisconnected):
-        await client.answer
+        await client.reply
 
 
 def owners_with_reply(*clients: Client) -> list[str | None]:
     """The owners among them that have a reply."""
-    return [client.answer.result().owner for client in clients if client.answer.done()]
+    return [client.reply.result().owner for client in clients if client.reply.done()]
 
 
 # Revoked tokens
@@ -90,8 +90,8 @@ async def test_a_claim_is_not_made_if_its_token_is_revoked_just_before(room: Roo
     room.backend.unstall()
     await releasing
     with pytest.raises(TokenOver):
-        await revoked.answer
-    assert (await after.answer).status == "claimed"
+        await revoked.reply
+    assert (await after.reply).status == "claimed"
     assert [attempt.owner for attempt in (await read_job(room)).previous] == ["first"], "not even for a moment"
 
 
@@ -110,8 +110,8 @@ async def test_waiters_with_a_revoked_token_get_the_error_at_once(room: Room) ->
     await revoking
     for client in theirs:
         with pytest.raises(TokenOver):
-            await client.answer
-    assert not first.answer.done()
+            await client.reply
+    assert not first.reply.done()
     assert room.waiting.waiting == 1
 
 
@@ -128,7 +128,7 @@ async def test_a_claim_in_progress_when_its_client_disconnects_goes_to_the_next_
     gone.go()
     await assert_gone(gone)
     room.backend.unstall()
-    assert (await after.answer).status == "claimed"
+    assert (await after.reply).status == "claimed"
     assert (await read_job(room)).owner == "after"
 
 
@@ -169,8 +169,8 @@ async def test_a_client_that_disconnects_in_the_middle_of_the_line_is_skipped(ro
     clients[1].go()
     await assert_gone(clients[1])
     await release(room, held)
-    await release(room, await clients[0].answer)
-    assert (await clients[2].answer).owner == "three"
+    await release(room, await clients[0].reply)
+    assert (await clients[2].reply).owner == "three"
     assert room.waiting.waiting == 0
 
 
@@ -192,7 +192,7 @@ async def _repeat_request(room: Room, *, wait: float, same_batch: bool) -> None:
     await room.stalled()
     room.backend.unstall()
     await assert_gone(lost)
-    mine = await again.answer
+    mine = await again.reply
     assert mine.status == "claimed"
     await room.settled()
     heartbeat = HeartbeatJob(job_id="job", lease_id=mine.lease_id or "")
@@ -218,7 +218,7 @@ async def test_a_repeat_in_line_gets_the_claim_of_the_first_request_that_disconn
     lost.go()
     await assert_gone(lost)
     room.backend.unstall()
-    mine = await again.answer
+    mine = await again.reply
     assert mine.status == "claimed"
     await room.settled()
     await room.do(HeartbeatJob(job_id="job", lease_id=mine.lease_id or ""))
@@ -229,8 +229,8 @@ async def test_a_repeat_of_a_granted_claim_does_not_wait_behind_others(room: Roo
     mine = await room.do(claim("me", request_id="r"))
     other = await room.client(claim("other"))
     again = await room.client(claim("me", request_id="r"))
-    assert again.answer.result().lease_id == mine.lease_id
-    assert not other.answer.done()
+    assert again.reply.result().lease_id == mine.lease_id
+    assert not other.reply.done()
 
 
 @in_room
@@ -244,7 +244,7 @@ async def test_another_principals_request_with_the_same_id_is_not_a_repeat(room:
     gone.go()
     await assert_gone(gone)
     room.backend.unstall()
-    assert (await other.answer).owner == "other"
+    assert (await other.reply).owner == "other"
 
 
 # Store failures
@@ -259,12 +259,12 @@ def test_a_failing_store_ends_all_waits_and_the_line_works_again(fault: Exceptio
         clients.append(room.arrives(claim("newcomer")))
         for client in clients:
             with pytest.raises(type(fault), match=str(fault)):
-                await client.answer
+                await client.reply
         assert room.waiting.waiting == 0
         room.backend.fault = None
         again = await room.client(claim("again"))
         await release(room, held)
-        assert (await again.answer).owner == "again"
+        assert (await again.reply).owner == "again"
 
     run_in_room(test)
 
@@ -273,9 +273,9 @@ def test_a_failing_store_ends_all_waits_and_the_line_works_again(fault: Exceptio
 async def test_a_first_claim_that_fails_raises_and_leaves_no_line(room: Room) -> None:
     room.backend.fault = Unreachable("no disk", reason="io")
     with pytest.raises(Unreachable):
-        await room.arrives(claim("first")).answer
+        await room.arrives(claim("first")).reply
     room.backend.fault = None
-    assert (await room.arrives(claim("second")).answer).status == "claimed"
+    assert (await room.arrives(claim("second")).reply).status == "claimed"
 
 
 @in_room
@@ -303,7 +303,7 @@ async def test_a_line_works_again_after_its_last_client_disconnects_while_the_st
     room.backend.unstall()
     await room.settled()
     room.backend.fault = None
-    assert (await room.arrives(claim("next")).answer).status == "claimed"
+    assert (await room.arrives(claim("next")).reply).status == "claimed"
 
 
 # Order
@@ -315,7 +315,7 @@ async def test_two_jobs_of_one_commit_go_to_the_first_two(room: Room) -> None:
     await room.store.submit([Enqueue(job_id=f"job-{number}", kind="build", queue="ci") for number in range(2)])
     await room.settled()
     assert owners_with_reply(*clients) == ["worker-0", "worker-1"]
-    assert [client.answer.result().job_id for client in clients[:2]] == ["job-0", "job-1"]
+    assert [client.reply.result().job_id for client in clients[:2]] == ["job-0", "job-1"]
 
 
 @in_room
@@ -328,7 +328,7 @@ async def test_a_newcomer_does_not_overtake_the_line_when_several_jobs_arrive(ro
     await enqueued
     await room.settled()
     assert owners_with_reply(first, second, third) == ["first", "second"]
-    assert [client.answer.result().job_id for client in (first, second)] == ["job-0", "job-1"]
+    assert [client.reply.result().job_id for client in (first, second)] == ["job-0", "job-1"]
     assert room.waiting.waiting == 1
 
 
@@ -340,11 +340,11 @@ async def test_a_handed_over_session_goes_to_its_new_agent_wherever_it_is_in_lin
     names = ("ann", "bob", "eve")
     ann, bob, eve = [await room.client(ClaimTask(session_id="s", owner=name, queues=("ci",))) for name in names]
     await room.do(HandOverSession(session_id="s", lease_id=task.lease_id, to_agent="bob"))
-    assert (await bob.answer).owner == "bob"
-    mine = bob.answer.result()
+    assert (await bob.reply).owner == "bob"
+    mine = bob.reply.result()
     await room.do(ReleaseTask(session_id="s", job_id="job", lease_id=mine.lease_id or ""))
-    assert (await ann.answer).status == "claimed", "after that, the first in line"
-    assert not eve.answer.done()
+    assert (await ann.reply).status == "claimed", "after that, the first in line"
+    assert not eve.reply.done()
 
 
 @in_room
@@ -352,9 +352,9 @@ async def test_a_wait_that_ends_gets_its_reply_while_earlier_waiters_go_on_waiti
     held = await room.do(claim("holder"))
     patient, hasty = await room.client(claim("patient"), 60), await room.client(claim("hasty"), 5)
     await room.passes(5)
-    assert (await hasty.answer).status == "held"
+    assert (await hasty.reply).status == "held"
     await release(room, held)
-    assert (await patient.answer).status == "claimed"
+    assert (await patient.reply).status == "claimed"
 
 
 @in_room
@@ -367,8 +367,8 @@ async def test_a_wait_that_ends_does_not_overtake_others_for_a_job_that_just_bec
     room.jumps(5)
     room.backend.unstall()
     await room.settled()
-    assert (await first.answer).status == "claimed"
-    assert (await second.answer).status == "held"
+    assert (await first.reply).status == "claimed"
+    assert (await second.reply).status == "held"
 
 
 @in_room
@@ -377,7 +377,7 @@ async def test_a_stop_replies_to_all_waiters_and_to_later_claims(room: Room) -> 
     before = [await room.client(claim("before")), await room.client(claim_next("worker"))]
     room.waiting.stop()
     after = [room.arrives(claim("after")), room.arrives(claim("holder-again", "other"))]
-    replies = [await client.answer for client in [*before, *after]]
+    replies = [await client.reply for client in [*before, *after]]
     assert [reply.status for reply in replies] == ["held", "empty", "held", "claimed"]
 
 
@@ -422,8 +422,8 @@ def test_different_requests_wait_in_separate_lines(blocked: ClaimCommand, wanted
         assert room.waiting.waiting == 2
         await release(room, held)
         await room.do(Enqueue(job_id="job-2", kind="build", queue="ci"))
-        assert (await after.answer).owner == "served"
-        assert not before.answer.done()
+        assert (await after.reply).owner == "served"
+        assert not before.reply.done()
 
     run_in_room(test)
 
@@ -437,14 +437,14 @@ async def _order_after_repeat(room: Room, back: ClaimJob, seconds: float) -> lis
     early = await room.client(claim("early", request_id="r", principal="ann"), 10)
     late = await room.client(claim("late"), 3_000)
     await room.passes(10)
-    assert (await early.answer).status == "held"
+    assert (await early.reply).status == "held"
     await room.passes(seconds)
     early = await room.client(back, 3_000)
     order = []
     for _ in range(2):
         await release(room, held)
         await room.settled()
-        held = next(c.answer.result() for c in (early, late) if c.answer.done() and c.answer.result() not in order)
+        held = next(c.reply.result() for c in (early, late) if c.reply.done() and c.reply.result() not in order)
         order.append(held)
     return [reply.owner for reply in order]
 
@@ -492,7 +492,7 @@ async def test_using_a_kept_position_does_not_extend_it(room: Room) -> None:
     early = await room.client(claim("early", request_id="r"), 5)
     late = await room.client(claim("late"), 3_000)
     await room.passes(5)
-    assert (await early.answer).status == "held"
+    assert (await early.reply).status == "held"
     back = await room.client(claim("back", request_id="r"), 5)
     await room.passes(5)
     back.go()

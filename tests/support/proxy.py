@@ -171,7 +171,7 @@ def pass_on_after(event: threading.Event) -> Act:
     return act
 
 
-def answer(status: int, body: bytes | dict[str, Any] = b"", **headers: str) -> Act:
+def respond(status: int, body: bytes | dict[str, Any] = b"", **headers: str) -> Act:
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     fields = {name.replace("_", "-"): value for name, value in headers.items()}
     return lambda exchange: exchange.client.sendall(response_bytes(status, content, fields))

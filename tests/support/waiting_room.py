@@ -97,7 +97,7 @@ class Client:
     def __init__(self, room: WaitingClaims, command: ClaimCommand, wait: float) -> None:
         self._line = Mock(is_closing=lambda: False)
         self._request = Request(self._line, "POST", "/", b"", {})
-        self.answer: asyncio.Task[ClaimReply] = asyncio.create_task(room.claim(command, wait, self._request))
+        self.reply: asyncio.Task[ClaimReply] = asyncio.create_task(room.claim(command, wait, self._request))
 
     def go(self) -> None:
         """Disconnect."""

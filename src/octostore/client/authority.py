@@ -39,7 +39,8 @@ class Authority:
         return self._ends_at
 
     @property
-    def gives_up_at(self) -> float:
+    def deadline(self) -> float:
+        """When the owner stops: earlier than `ends_at`, by how late it may be scheduled."""
         return self._ends_at - safety_margin(self._ttl, self._lateness.worst(self._clock()))
 
     def renew(self, asked_at: float, remaining_ms: int) -> None:
@@ -63,4 +64,4 @@ class Authority:
 
     def remaining(self) -> float:
         """In seconds, never below 0."""
-        return max(0.0, self.gives_up_at - self._clock())
+        return max(0.0, self.deadline - self._clock())

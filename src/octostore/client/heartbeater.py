@@ -92,7 +92,7 @@ class Heartbeater:
     def _wait_for(self, pending: "Future[HeartbeatReply] | Future[KeepaliveReply]") -> None:
         """But no longer than the authority lasts."""
         self._pending = pending
-        self._schedule(self._authority.gives_up_at)
+        self._schedule(self._authority.deadline)
 
     def _hurry(self, _future: object) -> None:
         self._schedule(self._authority.now())
@@ -114,12 +114,12 @@ class Heartbeater:
                 self._schedule(self._asked_at + self._interval)
 
     def _schedule(self, moment: float) -> None:
-        self._due_at = min(moment, self._authority.gives_up_at)
+        self._due_at = min(moment, self._authority.deadline)
         _heartbeat_thread.schedule(self, self._due_at)
 
     def give_up_sooner(self) -> float:
         """Return when this is due, now that the machine is known to be busier."""
-        self._due_at = min(self._due_at, self._authority.gives_up_at)
+        self._due_at = min(self._due_at, self._authority.deadline)
         return self._due_at
 
     def _lose(self, why: LeaseLost | NotFound | None) -> None:

@@ -183,10 +183,10 @@ class WorkLoop(msgspec.Struct):
             claim.ask_to_stop(number.name)
         wait(workers, STOP_GRACE_SECONDS)
         note = f"the worker was stopped by {number.name}"
-        given_up = [
+        giving_up = [
             run_in_daemon_thread(partial(claim.give_up, note), "octostore-give-up") for claim in self.running.copy()
         ]
-        wait(given_up, GIVE_UP_SECONDS)
+        wait(giving_up, GIVE_UP_SECONDS)
 
     def _run_one_worker(self, turn: Turn) -> int:
         handled = 0

@@ -18,7 +18,7 @@ class Permit(SecretFree, msgspec.Struct, frozen=True):
     token_id: str
     digest: bytes
 
-    def is_given_by(self, token: Token | None, now: int) -> bool:
+    def is_issued_by(self, token: Token | None, now: int) -> bool:
         return token is not None and token.is_valid(now) and compare_digest(token.digest, self.digest)
 
 

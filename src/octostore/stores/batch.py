@@ -59,7 +59,7 @@ def run_batch(
 def _reply_to(ws: WorkingSet, command: AnyCommand, sources: Sources, begun_at: float) -> ReplyOrError:
     if command.until is not None and command.until <= begun_at:
         return Unreachable("the call came too late: its caller has given up; nothing was done", reason="late")
-    if command.permit is not None and not command.permit.is_given_by(ws.token(command.permit.token_id), ws.now):
+    if command.permit is not None and not command.permit.is_issued_by(ws.token(command.permit.token_id), ws.now):
         return TokenOver()
     try:
         return decide(ws, command, sources)

@@ -42,7 +42,7 @@ class LoopStore:
             return await future
         except asyncio.CancelledError:
             asked.turn.abandoned.append(asked)
-            self._give_back(asked.turn)
+            self._undo_abandoned(asked.turn)
             raise
 
     def ask_for(self, commands: Sequence[AnyCommand], future: Any = None) -> "_Asked":
@@ -73,14 +73,14 @@ class LoopStore:
         except Unreachable as fault:
             turn.outcome = fault
         self._deliver(turn)
-        self._give_back(turn)
+        self._undo_abandoned(turn)
 
     def _on_done(self, turn: "_Turn", outcome: list[ReplyOrError] | Exception) -> None:
         """In the writer's thread."""
         turn.outcome = outcome
         with suppress(RuntimeError):  # the loop is closed, and nobody waits any more
             turn.loop.call_soon_threadsafe(self._deliver, turn)
-        self._give_back(turn)
+        self._undo_abandoned(turn)
 
     def _deliver(self, turn: "_Turn") -> None:
         if isinstance(turn.outcome, Exception):
@@ -100,7 +100,7 @@ class LoopStore:
             # Each caller raises, and so modifies, its own exception.
             asked.future.set_exception(copy(fault))
 
-    def _give_back(self, turn: "_Turn") -> None:
+    def _undo_abandoned(self, turn: "_Turn") -> None:
         """Undo claims and sessions whose callers were cancelled; otherwise nobody would know about them.
 
         The loop's thread cancels and the writer's thread replies, in either order. Both call this; the later one acts.

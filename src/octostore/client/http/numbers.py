@@ -22,7 +22,7 @@ class Numbers:
     """The last number that this process used, by kind of write and lease."""
 
     def __init__(self) -> None:
-        self._given: OrderedDict[_Key, int] = OrderedDict()
+        self._last_numbers: OrderedDict[_Key, int] = OrderedDict()
         self._lock = threading.Lock()
         self._writer = int(new_request_id(), 16) % WRITERS
 
@@ -43,20 +43,20 @@ class Numbers:
         if not isinstance(asked, _Numbered) or asked.number is None or newest is None or newest <= asked.number:
             return None
         with self._lock:
-            if newest <= self._given.get(_key(asked), 0):
+            if newest <= self._last_numbers.get(_key(asked), 0):
                 return None
-            self._given[_key(asked)] = newest
+            self._last_numbers[_key(asked)] = newest
         return self._next(asked)
 
     def _next(self, asked: _Numbered) -> _Numbered:
         key = _key(asked)
         with self._lock:
-            last = self._given.pop(key) if key in self._given else int(time.time()) * WRITERS
+            last = self._last_numbers.pop(key) if key in self._last_numbers else int(time.time()) * WRITERS
             # Never the number of another writer with the same lease: it would count as a repeat of that write, and be
             # acknowledged without being saved. And the later a writer starts, the higher its numbers.
-            self._given[key] = number = (last // WRITERS + 1) * WRITERS + self._writer
-            while len(self._given) > LEASES_KEPT:
-                self._given.popitem(last=False)
+            self._last_numbers[key] = number = (last // WRITERS + 1) * WRITERS + self._writer
+            while len(self._last_numbers) > LEASES_KEPT:
+                self._last_numbers.popitem(last=False)
         return msgspec.structs.replace(asked, number=number)
 
 

@@ -58,8 +58,8 @@ def find_server(
     if retry is not None:
         raise InvalidInput("retry", "is decided by the server; clients cannot set it")
     server_url = parse_server_url(url or "", allow_clear_text=allow_clear_text)
-    given = _given_token(token)
-    return (server_url, given) if given is not None else _left_token(server_url)
+    configured = _configured_token(token)
+    return (server_url, configured) if configured is not None else _left_token(server_url)
 
 
 def parse_server_url(url: str, *, allow_clear_text: bool = False) -> ServerUrl:
@@ -98,7 +98,7 @@ def _can_be_sent(host: str, path: str) -> bool:
     return path.isascii() and (host + path).isprintable() and " " not in host + path
 
 
-def _given_token(token: str | None) -> str | None:
+def _configured_token(token: str | None) -> str | None:
     """The argument, else from the environment, else from the file it names."""
     if token is not None:
         if not isinstance(token, str):

@@ -44,14 +44,14 @@ def claim_task(ws: WorkingSet, command: ClaimTask, sources: Sources) -> ClaimRep
     )
     session = own_session(ws, opening, sources)
     if session is not None and session.status == "open" and is_repeat(session, opening):
-        if _task_at_hand(ws, command) is None:
+        if _current_task(ws, command) is None:
             check_not_ended(ws, command)
         note_replay(ws, session)
         return _claim_within(ws, session, command, sources, replayed=True)
     check_not_ended(ws, command)
     if session is not None and session.status == "open" and not is_offered_to(session, opening):
         return views.session_held_reply(ws, session)
-    if _task_at_hand(ws, command) is None:
+    if _current_task(ws, command) is None:
         if _first_task(ws, command) is None:
             return _nothing_to_do(ws, command)
         check_count(ws, command)  # before anything changes
@@ -62,12 +62,12 @@ def claim_task(ws: WorkingSet, command: ClaimTask, sources: Sources) -> ClaimRep
 def _claim_in_open_session(ws: WorkingSet, command: ClaimTask, sources: Sources) -> ClaimReply:
     """For the holder of the session: its next task, or `held` with the one it has."""
     session = held_session(ws, command, sources)
-    at_hand = _any_task_of(ws, session)
-    if at_hand is not None and at_hand.claim is not None and is_repeated_claim(at_hand.claim, command):
-        return replay_claim(ws, at_hand, at_hand.claim)
+    current = _any_task_of(ws, session)
+    if current is not None and current.claim is not None and is_repeated_claim(current.claim, command):
+        return replay_claim(ws, current, current.claim)
     check_not_ended(ws, command)
-    if at_hand is not None and at_hand.claim is not None:
-        return views.held_reply(ws, at_hand, at_hand.claim)
+    if current is not None and current.claim is not None:
+        return views.held_reply(ws, current, current.claim)
     first = _first_task(ws, command)
     return _nothing_to_do(ws, command) if first is None else grant(ws, first, command, sources)
 
@@ -75,9 +75,9 @@ def _claim_in_open_session(ws: WorkingSet, command: ClaimTask, sources: Sources)
 def _claim_within(
     ws: WorkingSet, session: Session, command: ClaimTask, sources: Sources, *, replayed: bool
 ) -> ClaimReply:
-    at_hand = _task_at_hand(ws, command)
-    if at_hand is not None and at_hand.claim is not None:
-        reply = (replay_claim if replayed else views.claimed_reply)(ws, at_hand, at_hand.claim)
+    current = _current_task(ws, command)
+    if current is not None and current.claim is not None:
+        reply = (replay_claim if replayed else views.claimed_reply)(ws, current, current.claim)
     else:
         first = _first_task(ws, command)
         if first is None:
@@ -88,7 +88,7 @@ def _claim_within(
     return msgspec.structs.replace(reply, session=msgspec.structs.replace(resumed, in_flight=others))
 
 
-def _task_at_hand(ws: WorkingSet, command: ClaimTask) -> Job | None:
+def _current_task(ws: WorkingSet, command: ClaimTask) -> Job | None:
     """The session's current task: it was handed over with the session, or its claim is being repeated."""
     return next((job for job in ws.claims_of(key_in(command)) if job.queue in command.queues), None)
 
