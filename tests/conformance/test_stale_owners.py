@@ -18,7 +18,7 @@ WRITES: dict[str, Callable[[OctoStore, str], object]] = {
 
 
 @pytest.mark.parametrize("how", ["expired", "force_released", "released"])
-def test_a_stale_owner_changes_nothing_of_its_successors(system: System, how: str) -> None:
+def test_a_stale_owner_cannot_change_its_successors_claim(system: System, how: str) -> None:
     store, other = system.store, system.other
     stale = store.claim_job("job", owner="stale", ttl=30).lease_id or ""
     if how == "expired":

@@ -19,7 +19,7 @@ ASK = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "my
 
 
 @on_a_file
-def test_a_killed_agent_is_followed_by_one_that_goes_on(world: World, new_agent: NewAgent) -> None:
+def test_a_killed_agents_successor_continues_from_its_checkpoint(world: World, new_agent: NewAgent) -> None:
     job = world.new_name()
     eve = new_agent("eve")
     eve.call("claim_job", job_id=job, ttl=1)
@@ -36,7 +36,7 @@ def test_a_killed_agent_is_followed_by_one_that_goes_on(world: World, new_agent:
 
 
 @on_a_file
-def test_an_agent_that_leaves_gives_back_what_it_holds(world: World, new_agent: NewAgent) -> None:
+def test_an_agent_that_leaves_releases_its_jobs(world: World, new_agent: NewAgent) -> None:
     job, waited_for = world.new_name(), world.new_name()
     world.ann.call("claim_job", job_id=waited_for)
     eve = new_agent("eve", "--owner", "evelyn")

@@ -130,7 +130,7 @@ def test_every_call_with_the_handle_renews_the_claim_and_says_when_it_ends(world
         ends_at = renewed
 
 
-def test_a_handle_is_of_no_use_with_another_token(world: World) -> None:
+def test_a_handle_does_not_work_with_another_token(world: World) -> None:
     job = world.new_name()
     handle = world.ann.do("claim_job", job_id=job)["handle"]
     before = world.job(job)

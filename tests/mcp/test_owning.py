@@ -115,7 +115,7 @@ def test_a_release_can_be_repeated_and_a_late_write_learns_why(world: World) -> 
     assert types_of(world, job) == ["claimed", "failed"]
 
 
-def test_it_heartbeats_by_itself(world: World) -> None:
+def test_the_server_heartbeats_for_its_agent(world: World) -> None:
     job = world.new_name()
     world.ann.call("claim_job", job_id=job, ttl=TTL_SECONDS)
     assert world.bob.call("claim_job", job_id=job, wait=WAIT_SECONDS).document["owner"] == "ann"

@@ -38,7 +38,7 @@ def test_just_before_the_limit_and_at_it() -> None:
 
 
 @on_a_file
-def test_a_silent_agent_loses_its_jobs_and_is_told(world: World, new_agent: NewAgent) -> None:
+def test_a_silent_agent_loses_its_jobs_and_learns_it(world: World, new_agent: NewAgent) -> None:
     job, bound, session, other = world.new_name(), world.new_name(), world.new_name("session"), world.new_name()
     world.store.enqueue("review", job_id=job, queue=world.new_name("queue"))
     zoe = new_agent("zoe", "--max-silence", f"{SILENCE_SECONDS}s")

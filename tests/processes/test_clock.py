@@ -135,7 +135,7 @@ def test_processes_from_before_and_after_a_correction_share_one_time(path: Path)
             assert early.claim_job("job", "early").status == "claimed"
 
 
-def test_no_moment_falls_when_a_store_is_opened_with_an_earlier_clock(path: Path) -> None:
+def test_time_does_not_go_back_when_a_store_is_opened_with_an_earlier_clock(path: Path) -> None:
     with open_with_clock(path, ManualClock(START_MS + HOUR_MS)) as store:
         before = store.claim_job("before", ttl=60)
     with open_with_clock(path, ManualClock(START_MS)) as store:

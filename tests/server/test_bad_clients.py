@@ -131,7 +131,7 @@ def _is_let_in(server: ServerProcess, token: str) -> bool:
         return stream.status == 200
 
 
-def test_who_sends_requests_ahead_and_reads_no_answer_does_not_keep_others_out(server: ServerProcess) -> None:
+def test_clients_that_pipeline_requests_and_read_nothing_do_not_keep_others_out(server: ServerProcess) -> None:
     request = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with ExitStack() as stack:
 

@@ -36,7 +36,7 @@ def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
         process.check_has_not_failed()
 
 
-def test_so_many_locks_and_no_more(strict: ServerProcess) -> None:
+def test_the_number_of_locks_is_limited(strict: ServerProcess) -> None:
     ann, bob = strict.new_token("ann"), strict.new_token("bob")
 
     def acquire(name: str, token: str = ann, **terms: Any) -> Response:
@@ -114,7 +114,7 @@ def test_a_hundred_locks_by_default_and_any_number_of_claims(server: ServerProce
 # Rates
 
 
-def test_so_many_requests_a_second_and_no_more(tmp_path: Path) -> None:
+def test_the_number_of_requests_per_second_is_limited(tmp_path: Path) -> None:
     with ServerProcess(tmp_path, "--requests-per-second", "5") as server:
         ann, bob = server.new_token("ann"), server.new_token("bob")
         with server.connect() as connection:

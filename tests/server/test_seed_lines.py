@@ -61,7 +61,7 @@ def send(server: ServerProcess, line: Line) -> Response:
         ),
     ],
 )
-def test_a_request_of_the_seed_documents_is_answered_as_they_say(
+def test_requests_in_the_seed_documents_get_the_documented_responses(
     server: ServerProcess, document: str, name: str, metadata: str
 ) -> None:
     agents = [server.new_token(f"{name}-{number}") for number in range(3)]

@@ -116,7 +116,7 @@ def test_a_missing_store_is_not_backed_up(tmp_path: Path) -> None:
 # Restoring a backup
 
 
-def test_a_restored_store_goes_on_above_every_token_that_was_given_out_since(copy: Path, path: Path) -> None:
+def test_a_restored_store_issues_only_tokens_above_those_issued_since_the_backup(copy: Path, path: Path) -> None:
     with octostore.connect(url(path)) as store:
         since = store.claim_job("since").fencing_token or 0
         store_id = store.figures().store_id
@@ -157,7 +157,7 @@ def test_a_store_is_replaced_only_on_request_and_is_kept_aside(copy: Path, path:
     assert [entry.type for entry in assert_sound(path)] == ["claimed", "restored"]
 
 
-def test_a_backup_that_is_restored_again_gives_out_no_number_twice(copy: Path, path: Path) -> None:
+def test_a_backup_that_is_restored_repeatedly_issues_no_fencing_token_twice(copy: Path, path: Path) -> None:
     tokens = []
     for _ in range(3):
         restore(str(copy), str(path), replace=True, on_step=None)

@@ -135,7 +135,7 @@ def stores(url: str) -> Iterator[list[octostore.OctoStore]]:
         store.close()
 
 
-def test_who_looks_all_the_time_always_sees_one_owner(stores: list[octostore.OctoStore]) -> None:
+def test_a_constant_reader_always_sees_one_owner(stores: list[octostore.OctoStore]) -> None:
     store, watcher, rival = stores
     session = store.open_session("ann", session_id="s", ttl=60)
     session.__enter__()

@@ -119,7 +119,7 @@ def attempts(path: Path) -> dict[str, str]:
     return {what: reason for line in lines for what, reason in line.items() if what != "text"}
 
 
-def test_a_file_that_may_only_be_read(open_folder: Path) -> None:
+def test_a_read_only_file(open_folder: Path) -> None:
     path = open_folder / "octostore.db"
     path.chmod(0o400)
     before = path.read_bytes()
@@ -229,7 +229,7 @@ def test_a_call_waits_while_another_process_writes(path: Path) -> None:
         assert claim.result(30).status == "claimed"
 
 
-def test_a_file_that_may_not_grow(path: Path) -> None:
+def test_a_file_that_cannot_grow(path: Path) -> None:
     with octostore.connect(url(path)) as store:
         writer = writer_of(backend_of(store))
         writer.pragma("max_page_count", writer.pragma("page_count"))

@@ -323,7 +323,7 @@ class PostgresHistories(SqliteHistories):
 
 
 @pytest.mark.parametrize("histories", [Histories, SqliteHistories, PostgresHistories])
-def test_leases_last_and_time_goes_on_through_everything(histories: type[Histories]) -> None:
+def test_leases_and_time_survive_every_kind_of_disturbance(histories: type[Histories]) -> None:
     """One history with every combination, for those that random histories miss."""
     history = histories()
     history.begins()

@@ -39,7 +39,7 @@ def check_takeover(octostore: Octostore, path: Path, folder: Path) -> None:
             assert claimed.data["took_over_from"] == "first"
 
 
-def test_a_run_that_is_killed_takes_its_command_along_and_the_next_one_takes_over(
+def test_killing_a_run_kills_its_command_and_the_next_run_takes_over(
     octostore: Octostore, path: Path, tmp_path: Path
 ) -> None:
     check_takeover(octostore, path, tmp_path)
@@ -49,7 +49,7 @@ def test_a_run_that_is_killed_is_taken_over_on_a_server_too(served: Served, tmp_
     check_takeover(served.octostore, served.path, tmp_path)
 
 
-def test_the_command_of_a_run_that_is_paused_is_dead_before_its_lease_ends(
+def test_the_command_of_a_paused_run_is_dead_before_its_lease_expires(
     octostore: Octostore, store: library.OctoStore, path: Path, tmp_path: Path
 ) -> None:
     survivors = {how: Survivor(tmp_path / how, how) for how in ("noting", "daemon")}

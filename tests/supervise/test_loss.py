@@ -88,7 +88,7 @@ def test_commands_survive_a_server_restart(served: Served, tmp_path: Path) -> No
     assert back == "octostore: heartbeats for job are getting through again"
 
 
-def test_a_command_is_dead_before_a_lease_ends_that_cannot_be_renewed(served: Served, tmp_path: Path) -> None:
+def test_if_a_lease_cannot_be_renewed_the_command_is_dead_before_it_expires(served: Served, tmp_path: Path) -> None:
     """However it tries to escape, and even if only `run` itself supervises it."""
     ways = {**{how: how for how in ROLES}, "unwatched": "ignoring", "unwatched-daemon": "daemon"}
     survivors = {job: Survivor(tmp_path / job, how) for job, how in ways.items()}

@@ -81,7 +81,7 @@ def test_stop_rest_stops_what_the_command_leaves_running(
     assert types_of(store, "job") == ["claimed", "failed"]
 
 
-def test_of_those_who_start_at_once_exactly_one_runs(
+def test_of_several_runs_started_at_once_exactly_one_runs(
     octostore: Octostore, store: library.OctoStore, tmp_path: Path
 ) -> None:
     script = f"echo $OCTOSTORE_JOB >> ran; {UNTIL_GO}"
