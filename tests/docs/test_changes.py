@@ -94,7 +94,7 @@ A_FIELD: Edits = {
         ("        is_lock=details.is_lock,\n", "        is_lock=details.is_lock,\n        colour=details.colour,\n")
     ],
     "core/decide/claim.py": [
-        ("        took_over_from=_robbed", "        colour=command.colour,\n        took_over_from=_robbed")
+        ("        took_over_from=_owner_of", "        colour=command.colour,\n        took_over_from=_owner_of")
     ],
     "core/replies.py": [
         (

@@ -246,7 +246,7 @@ LONGER_PLANS = {
         "SEARCH s USING INDEX sessions_by_expiry (expires_at>?)",
         "SEARCH j USING INDEX jobs_by_session (session_id=?)",
         "SCAN claims",
-        "MATERIALIZE run_out",
+        "MATERIALIZE expired",
         "CO-ROUTINE ended",
         "COMPOUND QUERY",
         "LEFT-MOST SUBQUERY",
@@ -257,7 +257,7 @@ LONGER_PLANS = {
         "SCAN ended",
         "SCAN waiting",  # one row, as the next two
         "SCAN live",
-        "SCAN run_out",
+        "SCAN expired",
         "SEARCH jobs USING COVERING INDEX jobs_by_status (status=?)",
         "SEARCH jobs USING COVERING INDEX jobs_by_status (status=?)",
         "SEARCH sessions USING COVERING INDEX sessions_by_expiry (expires_at>?)",

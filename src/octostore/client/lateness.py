@@ -60,7 +60,7 @@ own_lateness = Lateness()
 
 
 def safety_margin(ttl: float, *delays: float) -> float:
-    """How long before the end of a lease to act so that all is over by then. `delays` follow one another."""
+    """How long before a lease ends to act, so that everything is over by then. The `delays` add up."""
     return min(SAFETY * sum(delays), ttl * MARGIN_SHARE_MAX)
 
 

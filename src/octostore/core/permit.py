@@ -23,7 +23,7 @@ class Permit(SecretFree, msgspec.Struct, frozen=True):
 
 
 class TokenOver(NotAllowed):
-    """The token was valid when the call was made, and is not any more."""
+    """The token was valid when the call was made, and is no longer."""
 
     code = "authentication_failed"
 

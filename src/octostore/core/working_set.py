@@ -125,7 +125,7 @@ class WorkingSet(msgspec.Struct):
         key = queue, selection
         if key not in self.queue_counts:
             if self.count_queue is None:
-                raise LookupError(f"nobody can count queue {queue!r}")
+                raise LookupError(f"queue {queue!r} cannot be counted")
             self.queue_counts[key] = self.count_queue(queue, selection)
         return self.queue_counts[key]
 

@@ -208,8 +208,8 @@ class MemoryRows:
         longest = sorted(depths.items(), key=lambda row: (-row[1], row[0]))
         due = [job.available_at for job in self.jobs.values() if job.status == "queued" and job.available_at <= now]
         lost = [entry for entry in self.log if entry.type in LOSSES]
-        run_out = [job for job in self.jobs.values() if self._is_over(job, now)]
-        over = [self._ends_at(job.claim) for job in run_out if job.claim and job.queue]
+        expired = [job for job in self.jobs.values() if self._is_over(job, now)]
+        over = [self._ends_at(job.claim) for job in expired if job.claim and job.queue]
         return Figures(
             claimed=sum(job.claim is not None and not self._is_over(job, now) for job in self.jobs.values()),
             late=sum(self._is_late(job, now) for job in self.jobs.values()),
@@ -218,7 +218,7 @@ class MemoryRows:
             open_sessions=sum(s.status == "open" and s.expires_at > now for s in self.sessions.values()),
             waiting=depths.total() + len(over),
             oldest_due_at=to_datetime_or_none(min(due + over, default=None)),
-            taken_back=sum(entry.at > now - TAKEN_BACK_MS for entry in lost) + len(run_out),
+            taken_back=sum(entry.at > now - TAKEN_BACK_MS for entry in lost) + len(expired),
             queued=dict(longest[:FIGURES_QUEUES]),
             seq=self.seq,
             store_id=self._store_id,

@@ -427,7 +427,7 @@ SELECT (SELECT count(*) FROM {schema}.jobs WHERE status = 'claimed'), live.late,
     (SELECT count(*) FROM {schema}.jobs WHERE status = 'dead'),
     (SELECT count(*) FROM {schema}.sessions WHERE status = 'open' AND expires_at > {now}),
     (SELECT count(*) FROM {schema}.events WHERE type IN ('expired', 'force_released') AND at > {now} - {lately_ms}),
-    waiting.number, waiting.due_at, run_out.number, run_out.of_queues, run_out.ended_at
+    waiting.number, waiting.due_at, expired.number, expired.of_queues, expired.ended_at
 FROM (SELECT count(*) AS number, min(available_at) FILTER (WHERE available_at <= {now}) AS due_at
     FROM {jobs_in_line} WHERE status = 'queued') waiting,
     (SELECT count(*) FILTER (WHERE {now} >= expires_at - ttl_ms / {beats_per_ttl}) AS late,
@@ -441,7 +441,7 @@ FROM (SELECT count(*) AS number, min(available_at) FILTER (WHERE available_at <=
         SELECT queue, expires_at AS ended_at FROM {schema}.jobs WHERE expires_at <= {now}
         UNION ALL
         SELECT j.queue, s.expires_at FROM {schema}.sessions s JOIN {schema}.jobs j ON j.session_id = s.session_id
-        WHERE s.status = 'open' AND s.expires_at <= {now} AND j.expires_at IS NULL) ended) run_out
+        WHERE s.status = 'open' AND s.expires_at <= {now} AND j.expires_at IS NULL) ended) expired
 
 -- name: queued_jobs
 -- The longest queues, and how many jobs wait in each.

@@ -221,16 +221,16 @@ class Transaction:
         queued = database.query("queued_jobs", limit=FIGURES_QUEUES)
         database.run()
         claimed, late, stuck, dead, open_sessions, taken_back, waiting, due_at, *unwritten = counted.rows[0]
-        run_out, of_queues, ended_at = unwritten
+        expired, of_queues, ended_at = unwritten
         return Figures(
-            claimed=claimed - run_out,
+            claimed=claimed - expired,
             late=late,
             stuck=stuck,
             dead=dead,
             open_sessions=open_sessions,
             waiting=waiting + of_queues,
             oldest_due_at=to_datetime_or_none(earliest(due_at, ended_at)),
-            taken_back=taken_back + run_out,
+            taken_back=taken_back + expired,
             queued=dict(queued.rows),
             seq=self._counters.seq,
             store_id=self._counters.store_id,

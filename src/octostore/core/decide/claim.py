@@ -156,7 +156,7 @@ def grant(ws: WorkingSet, job: Job, command: ClaimTerms, sources: Sources) -> Cl
         metadata=written(command.metadata),
         lock_delay_ms=round(command.lock_delay * 1_000),
         is_lock=isinstance(command, AcquireLock),
-        took_over_from=_robbed_owner(job),
+        took_over_from=_owner_of_lost_claim(job),
         host=command.host,
         pid=command.pid,
         max_silence_ms=None if command.max_silence is None else round(command.max_silence * 1_000),
@@ -184,8 +184,8 @@ def begin_claim(ws: WorkingSet, job: Job, details: Claimed, *, actor: str, sessi
     return claim
 
 
-def _robbed_owner(job: Job) -> str | None:
+def _owner_of_lost_claim(job: Job) -> str | None:
     if job.last_outcome not in LOSSES:
         return None
-    robbed = views.newest_attempt(job)
-    return robbed.owner if robbed else None
+    last = views.newest_attempt(job)
+    return last.owner if last else None

@@ -36,9 +36,9 @@ class HandledClaim:
             "lease_id": lease_id,
             "fencing_token": handle.fencing_token,
         }
-        self._signs: list[Command[Any]] = []
+        self._heartbeats: list[Command[Any]] = []
         if found.session_id is not None and found.session_lease_id is not None:
-            self._signs = [KeepSessionAlive(session_id=found.session_id, lease_id=found.session_lease_id)]
+            self._heartbeats = [KeepSessionAlive(session_id=found.session_id, lease_id=found.session_lease_id)]
 
     async def progress(self, note: str | None, percent: float | None) -> HeartbeatReply:
         beat: HeartbeatReply
@@ -60,7 +60,7 @@ class HandledClaim:
 
     async def _do(self, commands: Sequence[Command[Any]]) -> list[Any]:
         """In one transaction, with the heartbeats it also needs."""
-        replies = (await self._port.execute_all([*self._signs, *commands]))[len(self._signs) :]
+        replies = (await self._port.execute_all([*self._heartbeats, *commands]))[len(self._heartbeats) :]
         for reply in replies:
             if isinstance(reply, Exception):
                 raise reply
