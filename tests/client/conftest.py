@@ -75,8 +75,9 @@ def shorten(monkeypatch: pytest.MonkeyPatch) -> Shorten:
 
     def set_all(**seconds: float) -> None:
         for name, value in seconds.items():
-            for module in (async_port, connections, port):
-                if hasattr(module, name):
-                    monkeypatch.setattr(module, name, value)
+            modules = [module for module in (async_port, connections, port) if hasattr(module, name)]
+            assert modules, f"no client has {name}"
+            for module in modules:
+                monkeypatch.setattr(module, name, value)
 
     return set_all

@@ -45,7 +45,7 @@ def texts() -> Iterator[Path]:
 
 def found_in(text: str) -> Iterator[tuple[int, str]]:
     """The line number of each banned phrase, and the phrase."""
-    for match in PATTERN.finditer(text):
+    for match in PATTERN.finditer(text.replace("_", " ")):  # names are text, too
         yield text.count("\n", 0, match.start()) + 1, " ".join(match[0].split())
 
 

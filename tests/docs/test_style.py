@@ -41,6 +41,10 @@ def test_each_phrase_is_found(phrase: str) -> None:
     assert [line for line, _ in found_in(f"First line.\n# {EXAMPLES[phrase]}\n")] == [2]
 
 
+def test_a_phrase_is_found_in_a_name() -> None:
+    assert [line for line, _ in found_in("import os\n\ndef the_owner_is_told_why() -> None: ...")] == [3]
+
+
 def test_a_phrase_is_found_across_lines_of_a_comment() -> None:
     assert [phrase for _, phrase in found_in("# a name, such\n# as deploy")] == ["such # as"]
 

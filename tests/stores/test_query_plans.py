@@ -14,7 +14,7 @@ FRAGMENTS = {f"{table}_{part}" for table in COLUMNS for part in ("columns", "val
     *("schema", "now", "later", "unindexed", "jobs_in_line", "jobs_in_line_by_kind", "not_loaded", "in_span"),
     "jobs_by_status",
     *("queue_by_bytes", "request_places", "renewal_sets"),
-    *("documents_of_job", "has_run_out", "names_in_flight", "priorities", "priorities_of_kind", "in_line"),
+    *("documents_of_job", "has_expired", "names_in_flight", "priorities", "priorities_of_kind", "in_line"),
     "newest_events",
 }
 WRITES = {

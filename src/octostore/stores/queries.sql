@@ -140,7 +140,7 @@ SELECT {job_columns} FROM (
     JOIN {schema}.jobs j ON j.session_id = s.ended
 ) found ORDER BY session_expires_at, session_id, job_id LIMIT %(limit)s
 
--- name: has_run_out
+-- name: has_expired
 -- Condition on a job: its claim has expired, by itself or with its session.
 (expires_at <= {now} OR session_id IN (SELECT session_id FROM {schema}.sessions WHERE status = 'open' AND expires_at <= {now}))
 

@@ -62,7 +62,7 @@ def _ask(connections: Connections, method: str, path: str, kind: type[T]) -> T:
     call = HttpCall(method, path, None, msgspec.json.Decoder(kind).decode)
     try:
         response, body = connections.call(method, path, None, RESPONSE_SECONDS)
-        if response.status == NOT_FOUND and _is_no_route(body):
+        if response.status == NOT_FOUND and _lacks_route(body):
             raise InvalidInput(
                 "url", f"names a server without a live page ({where}): it runs with --no-ui, or is an older version"
             )
@@ -72,7 +72,7 @@ def _ask(connections: Connections, method: str, path: str, kind: type[T]) -> T:
     return reply
 
 
-def _is_no_route(body: bytes) -> bool:
+def _lacks_route(body: bytes) -> bool:
     try:
         return msgspec.json.decode(body, type=Failure).code == "no_such_route"
     except (msgspec.DecodeError, ValueError):

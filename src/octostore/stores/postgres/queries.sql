@@ -113,13 +113,13 @@ SELECT jsonb_array_elements_text(convert_from(in_flight, 'UTF8')::jsonb) FROM {s
 -- name: expired_in_queues
 -- Expired claims in these queues, in case there are more than one sweep covers.
 SELECT found.* FROM unnest(%s::text[]) AS wanted(name) CROSS JOIN LATERAL (
-    SELECT {job_columns} FROM {schema}.jobs WHERE queue = wanted.name AND status = 'claimed' AND {has_run_out}
+    SELECT {job_columns} FROM {schema}.jobs WHERE queue = wanted.name AND status = 'claimed' AND {has_expired}
     ORDER BY job_id LIMIT {sweep_limit}) found
 
 -- name: expired_of_principals
 -- Expired locks, or other claims, of principals.
 SELECT found.* FROM unnest(%s::text[], %s::boolean[]) AS wanted(name, locks) CROSS JOIN LATERAL (
-    SELECT {job_columns} FROM {schema}.jobs WHERE principal = wanted.name AND is_lock = wanted.locks AND {has_run_out}
+    SELECT {job_columns} FROM {schema}.jobs WHERE principal = wanted.name AND is_lock = wanted.locks AND {has_expired}
     ORDER BY job_id LIMIT {sweep_limit}) found
 
 -- name: claims_of_principals
@@ -168,7 +168,7 @@ LIMIT %(count)s
 -- name: list_expired
 -- Jobs whose claims have expired, by name: by now, they may have any status.
 SELECT {job_columns} FROM {schema}.jobs
-WHERE status = 'claimed' AND {has_run_out} AND (queue = %(queue)s OR %(queue)s IS NULL)
+WHERE status = 'claimed' AND {has_expired} AND (queue = %(queue)s OR %(queue)s IS NULL)
     AND job_id >= %(first)s AND job_id < %(last)s
 ORDER BY job_id LIMIT %(limit)s
 

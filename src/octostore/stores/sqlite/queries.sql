@@ -70,12 +70,12 @@ SELECT lost.value FROM {schema}.sessions, json_each(CAST(in_flight AS text)) los
 
 -- name: expired_in_queues
 -- Expired claims in a queue, in case there are more than one sweep covers.
-SELECT {job_columns} FROM {schema}.jobs WHERE queue = %s AND status = 'claimed' AND {has_run_out}
+SELECT {job_columns} FROM {schema}.jobs WHERE queue = %s AND status = 'claimed' AND {has_expired}
 ORDER BY job_id LIMIT {sweep_limit}
 
 -- name: expired_of_principals
 -- Expired locks, or other claims, of a principal.
-SELECT {job_columns} FROM {schema}.jobs WHERE principal = %s AND is_lock = %s AND {has_run_out}
+SELECT {job_columns} FROM {schema}.jobs WHERE principal = %s AND is_lock = %s AND {has_expired}
 ORDER BY job_id LIMIT {sweep_limit}
 
 -- name: claims_of_principals
