@@ -23,8 +23,8 @@ from tests.support.world import ManualClock
 
 KINDS = ("sync", "async")
 DAY_MS = 86_400_000
-TTL_SECONDS = 6
-AWAY_SECONDS = 2.2
+TTL_SECONDS = 15
+AWAY_SECONDS = 5.2
 """Longer than the time between heartbeats."""
 
 
