@@ -7,7 +7,6 @@ import signal
 import sys
 from collections.abc import Callable
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from octostore.core.errors import InvalidInput
@@ -42,7 +41,8 @@ def json_value(text: str) -> Any:
         if text == "-":
             document = b"" if sys.stdin is None else sys.stdin.buffer.read()
         elif text.startswith("@"):
-            document = Path(text[1:]).read_bytes()
+            with open(text[1:], "rb") as file:
+                document = file.read()
         else:
             document = os.fsencode(text)
         return decode_strictly("it", document)

@@ -8,7 +8,6 @@ import tempfile
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Self
 
 import msgspec
@@ -29,14 +28,15 @@ class ReportServer:
     def __init__(self, claim: HeldClaim) -> None:
         self._claim = claim
         self._folder = _private_folder()
-        self._file = self._folder / "checkpoint.json"
+        self._socket = os.path.join(self._folder, "socket")
+        self._file = os.path.join(self._folder, "checkpoint.json")
         if claim.last_checkpoint is not None:
-            self._file.write_bytes(encode_any("checkpoint", claim.last_checkpoint))
-        self._server = _Server(str(self._folder / "socket"), self._accept)
+            self._save(encode_any("checkpoint", claim.last_checkpoint))
+        self._server = _Server(self._socket, self._accept)
 
     @property
     def environment(self) -> dict[str, str]:
-        return {SOCKET_VARIABLE: str(self._folder / "socket"), CHECKPOINT_VARIABLE: str(self._file)}
+        return {SOCKET_VARIABLE: self._socket, CHECKPOINT_VARIABLE: self._file}
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._server.serve_forever, name="octostore-reports", daemon=True).start()
@@ -54,9 +54,14 @@ class ReportServer:
             self._claim.progress(report.note, percent=report.percent)
             return
         self._claim.checkpoint(msgspec.json.decode(report.checkpoint))
-        unfinished = self._file.with_suffix(".new")
-        unfinished.write_bytes(report.checkpoint)
-        unfinished.replace(self._file)
+        self._save(report.checkpoint)
+
+    def _save(self, checkpoint: bytes) -> None:
+        """For the command to read: all of it or none."""
+        unfinished = f"{self._file}.new"
+        with open(unfinished, "wb") as file:
+            file.write(checkpoint)
+        os.replace(unfinished, self._file)
 
 
 class _Server(socketserver.ThreadingUnixStreamServer):
@@ -86,9 +91,9 @@ class _Handler(socketserver.StreamRequestHandler):
 _decode_report = msgspec.json.Decoder(Report).decode
 
 
-def _private_folder() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="octostore-"))
+def _private_folder() -> str:
+    folder = tempfile.mkdtemp(prefix="octostore-")  # makes it private
     if len(os.fsencode(folder)) + len("/socket") > SOCKET_PATH_BYTES:
-        folder.rmdir()
-        folder = Path(tempfile.mkdtemp(prefix="octostore-", dir="/tmp"))  # mkdtemp makes it private
+        os.rmdir(folder)
+        folder = tempfile.mkdtemp(prefix="octostore-", dir="/tmp")
     return folder
