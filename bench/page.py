@@ -36,7 +36,7 @@ SETTLE_SECONDS = 3.0
 """After opening or closing pages, until the load is steady."""
 
 JOBS = "jobs?limit=200"
-PAINT_TARGET, CPU_TARGET, LATENCY_TARGET = "3.00", "10.0 %", "1.20"
+PAINT_TARGET, CPU_TARGET, LATENCY_TARGET = "3.00", "10.0%", "1.20"
 
 
 def report(scratch: Path, jobs: int, rounds: int, turn_seconds: float) -> None:

@@ -18,7 +18,7 @@ def retries() -> Canvas:
     policy = RetryPolicy()
     rule = (
         f"{policy.base_ms / 1_000:g} s after the first failure, then {policy.factor:g} times the previous wait, "
-        f"at most {policy.cap_ms / 60_000:g} min, minus up to {policy.jitter * 100:g} % at random"
+        f"at most {policy.cap_ms / 60_000:g} min, minus up to {policy.jitter * 100:g}% at random"
     )
     words = " ".join(f"At {moment.at:g} seconds, {moment.text}." for moment in moments)
     canvas = Canvas(

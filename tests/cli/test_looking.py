@@ -29,7 +29,7 @@ def test_an_owner_that_is_alive(cli: Cli) -> None:
     assert alive.endswith(" left")
     assert "attempt 1, fencing token " in since
     assert where == f"  where     on {os.uname().nodename}, process {os.getpid()}"
-    assert doing.startswith("  doing     40 % running tests (")
+    assert doing.startswith("  doing     40% running tests (")
     assert metadata == '  metadata  {"branch": "fix"}'
     assert lease not in done.out
 
@@ -119,7 +119,7 @@ def test_the_list_of_claimed_jobs(cli: Cli) -> None:
     assert header.split() == ["JOB", "OWNER", "SINCE", "HEARTBEAT", "LEFT", "PROGRESS", "ATTEMPT"]
     assert first.split()[:2] == [f"{prefix}-a", "ann"]
     assert second.split()[:2] == [f"{prefix}-b", "bob"]
-    assert re.search(r"  50 % testing \((now|\d+s ago)\)  1$", second), second
+    assert re.search(r"  50% testing \((just now|\d+s ago)\)  1$", second), second
     assert lease not in done.out
 
 

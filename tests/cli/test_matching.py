@@ -54,8 +54,8 @@ def test_all_that_match(cli: Cli, queue: str) -> None:
         (["--queue", "q"], "--queue selects from all dead jobs; add --all"),
         (["job", "--kind", "k"], "--kind selects from all dead jobs; add --all"),
         (["job", "--all", *WHY], "--all is for every dead job that matches; leave out the names, or use --prefix"),
-        (["--all"], "--reason is required with --all: the log of each job says why"),
-        (["--all", "--reason", ""], "--reason is required with --all: the log of each job says why"),
+        (["--all"], "--reason is required with --all; it is recorded in each job's history"),
+        (["--all", "--reason", ""], "--reason is required with --all; it is recorded in each job's history"),
     ],
 )
 @pytest.mark.parametrize("command", ["requeue", "discard"])

@@ -269,7 +269,7 @@ def test_a_job_that_is_cancelled_while_somebody_has_it(cli: Cli) -> None:
     assert (done.code, done.out) == (0, f"{cli.job} is dead now, taken from ann\n")
     heartbeat = cli.call("heartbeat", cli.job, "--lease-id", lease)
     assert heartbeat.code == 20
-    assert "('not needed'); the job is dead" in heartbeat.err
+    assert "(cancelled: 'not needed'); the job is dead" in heartbeat.err
     assert "ann lost it (cancelled) after " in cli.call("owner", cli.job).out
     assert "cancelled and taken from ann by " in cli.call("events", "--job", cli.job).out
     assert "None" not in cli.call("dead", cli.job).out
@@ -345,7 +345,7 @@ def test_pausing_and_resuming_a_queue(cli: Cli, queue: str) -> None:
     paused = cli.call("queue", "set", queue, "--pause", "--reason", "deploying", "--max-claimed", "3")
     assert paused.code == 0
     assert paused.out.startswith(f"queue {queue} is paused by ")
-    assert paused.out.endswith(" (deploying), at most 3 at once\n")
+    assert paused.out.endswith(" (deploying), at most 3 claimed at once\n")
     empty = cli.call("next", queue)
     assert (empty.code, f"empty: queue {queue} is paused by " in empty.out) == (10, True)
     assert f"octostore queue set {queue} --resume" in empty.out
@@ -354,7 +354,7 @@ def test_pausing_and_resuming_a_queue(cli: Cli, queue: str) -> None:
     by = cli.store.whoami().name
     owner = cli.call("owner", cli.job)
     assert owner.out.startswith(f"nobody has {cli.job}: it is queued in {queue}, which is paused by {by} (deploying)\n")
-    assert f"  queue {queue}: paused by {by}, at most 3 at once: deploying\n" in cli.call("events").out
+    assert f"  queue {queue}: paused by {by}, at most 3 claimed at once: deploying\n" in cli.call("events").out
     with cli.start("next", queue, "--owner", "heir", "--wait", "1m", "--json") as waiting:
         resumed = cli.json("queue", "set", queue, "--resume", "--max-claimed", "none")
         assert resumed == {"queue": queue, "max_claimed": None, "paused": False, "pause": None}
@@ -365,7 +365,10 @@ def test_the_log_says_who_limited_a_queue(cli: Cli, queue: str) -> None:
     cli.store.enqueue("build", queue=queue)
     for limit in ("2", "none"):
         done = cli.call("queue", "set", queue, "--max-claimed", limit)
-        assert (done.out, done.err) == (f"queue {queue} is open{', at most 2 at once' if limit == '2' else ''}\n", "")
+        assert (done.out, done.err) == (
+            f"queue {queue} is open{', at most 2 claimed at once' if limit == '2' else ''}\n",
+            "",
+        )
     by = cli.store.whoami().name
     lines = [line[27:] for line in cli.call("events").out.splitlines() if f"  queue {queue}: " in line]
     assert lines == [f"  queue {queue}: limited to 2 at once by {by}", f"  queue {queue}: limit lifted by {by}"]
@@ -387,7 +390,7 @@ def test_a_mistyped_queue_is_noticed(cli: Cli, queue: str) -> None:
     ("options", "problem"),
     [
         ([], "queue set needs --pause, --resume or --max-claimed"),
-        (["--max-claimed", "0"], "'0' is neither a whole number of at least 1 nor none"),
+        (["--max-claimed", "0"], "'0' is not a limit; use a whole number of at least 1, or none"),
         (["--pause", "--resume"], "not allowed with argument"),
     ],
 )

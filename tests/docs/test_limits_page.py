@@ -25,7 +25,7 @@ SETTINGS = Settings()
         f"| attempts | {limits.MAX_ATTEMPTS_MAX:,} |",
         f"| commands in a batch | {limits.BATCH_MAX:,} |",
         f"| jobs in a page | {limits.PAGE_MAX:,} |",
-        f"| names in one question for heartbeats | {limits.HEARTBEATS_MAX} |",
+        f"| jobs in one `GET /heartbeats` | {limits.HEARTBEATS_MAX} |",
         f"| live claims | {limits.CLAIMS_PER_PRINCIPAL:,} |",
         f"| open sessions | {limits.SESSIONS_PER_PRINCIPAL:,} |",
         f"| queued jobs | {limits.QUEUED_PER_PRINCIPAL:,} |",
@@ -54,7 +54,7 @@ def test_checkpoints_and_results_share_a_limit_and_so_do_payloads_and_contexts()
         ("32 workers | 3,600 |", "| 32 | OctoStore, asyncio | 3,620 |"),
         ("takes 1.08 times", "takes 1.08 times"),
         ("a server uses 63 MiB", "it uses 63 MiB"),
-        ("Fifty open live pages take 7 %", "6.7 %"),
+        ("Fifty open live pages take 7%", "6.7%"),
     ],
 )
 def test_the_rates_are_the_measured_ones(here: str, there: str) -> None:

@@ -39,7 +39,7 @@ def test_every_tool_explains_itself(world: World) -> None:
         assert tool.input_schema["type"] == "object"
         assert tool.input_schema["additionalProperties"] is False
         for argument_name, argument in tool.input_schema["properties"].items():
-            assert argument.get("description") or argument_name in schemas.NAMES
+            assert argument.get("description") or argument_name in schemas.OBVIOUS
             assert argument.get("type") or argument.get("enum")
             assert is_bounded(argument), argument
 

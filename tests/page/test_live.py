@@ -128,7 +128,7 @@ def test_heartbeats_and_progress_arrive_without_an_event(chromium: Chromium, ser
         seq = server.seq
         progress = {"note": "halfway there", "percent": 50}
         server.post("/jobs/beating/heartbeat", {"lease_id": lease_id, "progress": progress})
-        expect(page.row("beating")).to_contain_text("halfway there (50 %)")
+        expect(page.row("beating")).to_contain_text("halfway there (50%)")
         assert server.seq == seq
 
 

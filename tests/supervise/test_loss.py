@@ -43,7 +43,7 @@ def test_force_releasing_a_job_kills_its_command(
         ran = json.loads(done.out)
         assert (ran["is_lost"], ran["outcome"]) == (True, None)
         assert "is lost" in ran["why"]
-        assert "('wrong machine')" in done.err, "a heartbeat brought the news, before the lease ended"
+        assert ": 'wrong machine')" in done.err, "a heartbeat brought the news, before the lease ended"
         claimed, released = store.events(job_id=how)
         assert (claimed.type, released.type) == ("claimed", "force_released")
         assert not survivors[how].is_alive()

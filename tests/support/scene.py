@@ -51,7 +51,7 @@ SHIFTS = (
     Shift("customer-sync-72", "worker-1", 290, 620, ("page 14 of 20",), "done"),
     Shift("customer-sync-73", "worker-2", 230, 600, ("page 3 of 90",)),
     Shift("customer-sync-73", "worker-4", 612, SECONDS, ("page 41 of 90",)),
-    Shift("deploy/production", "ci-runner-7", 520, SECONDS, ("canary at 25 %",)),
+    Shift("deploy/production", "ci-runner-7", 520, SECONDS, ("canary at 25%",)),
     Shift("cache-rebuild", "worker-1", 640, SECONDS - 75, ("shard 5 of 16",)),
     Shift("import/2026-10", "worker-4", 150, 330, ("row 80,000",), "failed", "disk quota exceeded"),
 )

@@ -171,5 +171,7 @@ def test_tuples_are_arrays_with_the_same_depth_limit() -> None:
 
 
 def test_an_error_says_where_the_json_is_invalid() -> None:
-    with pytest.raises(InvalidInput, match=r"^body is not valid JSON: expecting value at line 1, column 8$"):
+    with pytest.raises(InvalidInput, match=r"^body is not valid JSON: expecting value at column 8$"):
         decode_strictly("body", b'{"pr": }')
+    with pytest.raises(InvalidInput, match=r"at line 2, column 7$"):
+        decode_strictly("body", b'{\n"pr": }')

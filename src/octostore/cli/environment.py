@@ -25,7 +25,7 @@ VARIABLES = {
     LEASE_VARIABLE: "the lease id, for commands that need one",
     TOKENS_FILE_VARIABLE: "serve: file of preconfigured tokens",
     "OCTOSTORE_LISTEN_URL": "PostgreSQL behind a pooler: URL of a direct connection, for notifications",
-    TRACING_VARIABLE: "1 makes OpenTelemetry spans; needs the extra otel",
+    TRACING_VARIABLE: "1 creates OpenTelemetry spans; needs the otel extra",
     "TRACEPARENT": "enqueue: the W3C trace context to store with the job",
     DEBUG_VARIABLE: "1 prints a traceback for internal errors",
     "SSL_CERT_FILE": "for https://: file of the CA certificates to trust",

@@ -75,4 +75,4 @@ def _check(arguments: Arguments) -> None:
     elif arguments.jobs:
         raise InvalidInput("--all", "is for every dead job that matches; leave out the names, or use --prefix")
     elif not arguments.reason:
-        raise InvalidInput("--reason", "is required with --all: the log of each job says why")
+        raise InvalidInput("--reason", "is required with --all; it is recorded in each job's history")

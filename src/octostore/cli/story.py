@@ -145,7 +145,7 @@ def _queue_limited(event: Event, data: dict[str, Any]) -> str:
     if paused is None:
         change = f"{'limit lifted' if limit is None else f'limited to {limit:,} at once'} by {event.actor}"
     else:
-        also = "" if limit is None else f", at most {limit:,} at once"
+        also = "" if limit is None else f", at most {limit:,} claimed at once"
         change = f"{'paused' if paused else 'resumed'} by {event.actor}{also}"
     return f"queue {event.queue}: {change}{_said(data.get('reason'))}"
 

@@ -38,7 +38,7 @@ def seconds_between(earlier: datetime, later: datetime) -> float:
 
 def ago(moment: datetime, now: datetime) -> str:
     seconds = int(seconds_between(moment, now))
-    return f"{duration(seconds)} ago" if seconds > 0 else "now"
+    return f"{duration(seconds)} ago" if seconds > 0 else "just now"
 
 
 def until(moment: datetime, now: datetime) -> str:
@@ -64,7 +64,7 @@ def progress(claim: "JobOwner", now: datetime) -> str:
     reported = claim.progress
     if reported is None:
         return ""
-    percent = "" if reported.percent is None else f"{reported.percent:g} %"
+    percent = "" if reported.percent is None else f"{reported.percent:g}%"
     said = " ".join(filter(None, (percent, one_line(reported.note or ""))))
     return f"{said} ({ago(reported.at, now)})".strip()
 

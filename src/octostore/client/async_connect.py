@@ -22,7 +22,7 @@ async def connect_async(
     allow_clear_text: bool = False,
     tracing: Tracing = None,
 ) -> AsyncOctoStore:
-    """Open a store for asyncio: like `connect`, with every call awaited. Servers need the extra `async`.
+    """Open a store for asyncio: like `connect`, with every call awaited. Servers need the `async` extra.
 
     Args:
         url: See `connect`, here and for the other arguments.

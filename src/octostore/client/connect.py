@@ -27,8 +27,8 @@ def connect(
             token that your own server on this machine has left for you.
         retry: How jobs that fail through this connection are retried. A server decides for itself.
         allow_clear_text: Allow sending the token over plain HTTP to another machine; trusted networks only.
-        tracing: Create OpenTelemetry spans: True for the global tracer provider, or a provider. Needs the extra
-            `otel`. Defaults to `OCTOSTORE_TRACING`, 1 or 0.
+        tracing: Create OpenTelemetry spans: True for the global tracer provider, or a provider. Needs the
+            `otel` extra. Defaults to `OCTOSTORE_TRACING`, 1 or 0.
 
     Returns:
         The store. A server is first contacted by the first call.

@@ -85,8 +85,8 @@ def _read_strictly(field: str, document: bytes, depth: int = JSON_DEPTH) -> Any:
     except RecursionError:
         raise _too_deep(field) from None
     except json.JSONDecodeError as error:
-        where = f"at line {error.lineno}, column {error.colno}"
-        raise InvalidInput(field, f"is not valid JSON: {error.msg[:1].lower()}{error.msg[1:]} {where}") from None
+        where = f"line {error.lineno}, column {error.colno}" if b"\n" in document.strip() else f"column {error.colno}"
+        raise InvalidInput(field, f"is not valid JSON: {error.msg[:1].lower()}{error.msg[1:]} at {where}") from None
     except ValueError as error:
         raise InvalidInput(field, f"is not valid JSON: {error}") from None
     check_exact(field, document, value, depth)

@@ -20,10 +20,10 @@ PAGE_DEFAULT, PAGE_MAX = 50, 200
 
 JobId: TypeAlias = Annotated[f.JobId, Meta(description="The job.")]
 Owner: TypeAlias = Annotated[f.Owner, Meta(description="Your name, if not the default.")]
-Kinds: TypeAlias = Annotated[f.Kinds, Meta(description="The kinds.")]
-How: TypeAlias = Annotated[Outcome, Meta(description="The outcome.")]
-ErrorText: TypeAlias = Annotated[f.ErrorText, Meta(description="The error.")]
-Percent: TypeAlias = Annotated[f.Percent, Meta(description="The percent.")]
+Kinds: TypeAlias = Annotated[f.Kinds, Meta(description="Only jobs of these kinds.")]
+How: TypeAlias = Annotated[Outcome, Meta(description="How it went.")]
+ErrorText: TypeAlias = Annotated[f.ErrorText, Meta(description="Why it failed.")]
+Percent: TypeAlias = Annotated[f.Percent, Meta(description="How far along you are.")]
 Wait: TypeAlias = Annotated[
     float,
     Meta(
@@ -38,7 +38,9 @@ MaxSilence: TypeAlias = Annotated[
 ]
 SessionId: TypeAlias = Annotated[f.BoundTo, Meta(description="The session.")]
 BoundTo: TypeAlias = Annotated[f.BoundTo, Meta(description="Bind it to a session you opened.")]
-Limit: TypeAlias = Annotated[int, Meta(description="The limit.", extra_json_schema={"minimum": 1, "maximum": PAGE_MAX})]
+Limit: TypeAlias = Annotated[
+    int, Meta(description="Maximum number in the reply.", extra_json_schema={"minimum": 1, "maximum": PAGE_MAX})
+]
 
 
 class Arguments(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -126,7 +128,9 @@ class Enqueue(Arguments):
     queue: f.Queue = "default"
     priority: f.Priority = limits.PRIORITY_DEFAULT
     run_at: Annotated[f.RunAt, Meta(description="Not before this time, with its time zone.")] | None = None
-    max_attempts: Annotated[f.MaxAttempts, Meta(description="The max_attempts.")] = limits.MAX_ATTEMPTS_DEFAULT
+    max_attempts: Annotated[f.MaxAttempts, Meta(description="Attempts before it is dead.")] = (
+        limits.MAX_ATTEMPTS_DEFAULT
+    )
 
 
 class OneQueue(Arguments):
@@ -136,7 +140,7 @@ class OneQueue(Arguments):
 class Listing(Arguments):
     prefix: Annotated[f.Prefix, Meta(description="Of job names.")] | None = None
     limit: Limit = PAGE_DEFAULT
-    cursor: Annotated[f.Cursor, Meta(description="The cursor.")] | None = None
+    cursor: Annotated[f.Cursor, Meta(description="The `cursor` of the previous page.")] | None = None
 
 
 class DeadListing(Listing):

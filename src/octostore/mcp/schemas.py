@@ -11,11 +11,21 @@ from octostore.mcp.tools import Tool
 
 ANY_JSON = ["object", "array", "string", "number", "boolean", "null"]
 """Spelled out: clients that find no type send JSON as text."""
-NAMES = frozenset(
-    {"job_id", "session_id", "queue", "kinds", "percent", "outcome", "error", "reason", "phase", "max_attempts"}
-    | {"limit", "cursor"}
-)
-"""Their names say it all, in a list that everyone pays for."""
+OBVIOUS = {
+    "job_id": "The job.",
+    "session_id": "The session.",
+    "queue": "The queue.",
+    "kinds": "Only jobs of these kinds.",
+    "percent": "How far along you are.",
+    "outcome": "How it went.",
+    "error": "Why it failed.",
+    "reason": "The reason.",
+    "phase": "The phase.",
+    "max_attempts": "Attempts before it is dead.",
+    "limit": "Maximum number in the reply.",
+    "cursor": "The `cursor` of the previous page.",
+}
+"""Left out of a list that everyone pays for: the names say as much. The reference has them."""
 UNSAID = frozenset({"anyOf", "pattern", "examples", "minLength", "minItems", "minimum"})
 """The core checks these; to a model they are long and say little."""
 
@@ -54,7 +64,7 @@ def _plain(name: str, field: dict[str, Any]) -> dict[str, Any]:
     """Without redundancy: an optional field need not be null, and the core checks what a name looks like."""
     options = [option for option in field.get("anyOf", [field]) if option != {"type": "null"}]
     plain = {key: value for key, value in {**field, **options[0]}.items() if key not in UNSAID}
-    if name in NAMES and plain.get("description") == f"The {name.removesuffix('_id')}.":
+    if name in OBVIOUS and plain.get("description") == OBVIOUS[name]:
         del plain["description"]
     if not plain.get("default", ...):  # None, 0 or false, as anyone would expect
         del plain["default"]

@@ -199,7 +199,7 @@ async def save_session(context: ToolContext, arguments: g.SaveSession) -> r.Save
 
 
 async def hand_over_session(context: ToolContext, arguments: g.HandOver) -> HandedOverReply:
-    """Give a session, with its context and the claims bound to it, to another agent.
+    """Hand over a session, with its context and the claims bound to it, to another agent.
 
     Only that agent can accept it, with open_session, within the session's TTL.
     """

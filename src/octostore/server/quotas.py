@@ -9,7 +9,7 @@ CHECKS_PER_LIMIT = 100
 class SampledLimit:
     """Decides which claims the store must check against the limit.
 
-    Once a checked claim was granted, the next few go unchecked: so few that the limit can be exceeded by at most 1 %,
+    Once a checked claim was granted, the next few go unchecked: so few that the limit can be exceeded by at most 1%,
     however many claims arrive at once.
     """
 

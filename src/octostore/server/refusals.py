@@ -117,7 +117,7 @@ def no_route(path: str, meant: str | None = None) -> Refusal:
 
 def wrong_method(method: str, allowed: list[str]) -> Refusal:
     names = ", ".join(allowed)
-    refusal = refuse("method_not_allowed", f"{method[:20]} is not allowed here", details=f"Use {names}.")
+    refusal = refuse("method_not_allowed", f"{method[:20]} is not allowed here", details=f"Use {' or '.join(allowed)}.")
     refusal.headers.append((b"allow", names.encode()))
     return refusal
 

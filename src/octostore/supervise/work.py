@@ -123,7 +123,9 @@ class _Worker:
         if status is None or not (status.ready or status.later or status.claimed or status.dead or status.done):
             self._notify(f"queue {name} has never had a job{'; waiting for the first' if is_waiting else ''}")
         elif status.pause is not None:
-            self._notify(f"queue {name} is {pause_in_words(status.pause)}; octostore queue set {name} --resume")
+            self._notify(
+                f"queue {name} is {pause_in_words(status.pause)}; resume it with `octostore queue set {name} --resume`"
+            )
         else:
             self._report(f"working on queue {name}")
 

@@ -36,7 +36,7 @@ EXAMPLES = [
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    set_completer(parser.add_argument("job", metavar="JOB", help="its name"), job_names)
+    set_completer(parser.add_argument("job", metavar="JOB", help="job name"), job_names)
     add_claim_options(parser)
     parser.add_argument("--wait", type=seconds, default=0, metavar="S", help="how long to wait for it (0)")
     parser.add_argument("--again", action="store_true", help="claim it even if it is done")

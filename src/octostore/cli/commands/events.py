@@ -1,9 +1,9 @@
 """Show what happened, from the append-only log, oldest first.
 
 --export writes JSON lines, one event per line with the id of its store, for a file or another program. --verify reads
-the whole log and compares it with the store: no event is missing, every claim ended once, and every job and session is
-what its events made it. The exit code is 0 if so. It is 70 if not: then either OctoStore has a bug, or something else
-has written to the database. --verify needs an admin token, and can run while others work.
+the whole log and compares it with the store: no event is missing, every claim ended once, and every job and session
+matches its events. The exit code is 0 if so. It is 70 if not: then either OctoStore has a bug, or something else has
+written to the database. --verify needs an admin token, and can run while others work.
 """
 
 import argparse

@@ -30,7 +30,7 @@ EXAMPLES = [
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    set_completer(parser.add_argument("queue", metavar="QUEUE", help="its name"), queue_names)
+    set_completer(parser.add_argument("queue", metavar="QUEUE", help="queue name"), queue_names)
     parser.add_argument("--kind", action="append", metavar="K", help="only jobs of this kind; repeatable")
     parser.add_argument(
         "--wait",

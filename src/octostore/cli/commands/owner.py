@@ -27,7 +27,7 @@ LABEL = 10
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    set_completer(parser.add_argument("job", metavar="JOB", help="its name"), job_names)
+    set_completer(parser.add_argument("job", metavar="JOB", help="job name"), job_names)
 
 
 def run(arguments: Arguments, context: Context) -> None:

@@ -31,9 +31,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     settings = actions.add_parser(
         "set", help="pause, resume or limit a queue", description="Pause, resume or limit a queue."
     )
-    set_completer(settings.add_argument("queue", metavar="QUEUE", help="its name"), queue_names)
+    set_completer(settings.add_argument("queue", metavar="QUEUE", help="queue name"), queue_names)
     settings.add_argument(
-        "--max-claimed", type=_limit, default=UNSET, metavar="N", help="how many jobs may be claimed at once, or none"
+        "--max-claimed",
+        type=_limit,
+        default=UNSET,
+        metavar="N",
+        help="how many jobs may be claimed at once; none removes the limit",
     )
     pause = settings.add_mutually_exclusive_group()
     pause.add_argument("--pause", dest="paused", action="store_true", default=None, help="hand out no more jobs")
@@ -47,7 +51,9 @@ def _limit(text: str) -> int | None:
     try:
         return positive_integer(text)
     except argparse.ArgumentTypeError:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither a whole number of at least 1 nor {NO_LIMIT}") from None
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a limit; use a whole number of at least 1, or {NO_LIMIT}"
+        ) from None
 
 
 def run(arguments: Arguments, context: Context) -> None:
@@ -64,6 +70,6 @@ def run(arguments: Arguments, context: Context) -> None:
 
 
 def _summary(view: QueueView) -> str:
-    limit = "" if view.max_claimed is None else f", at most {view.max_claimed:,} at once"
+    limit = "" if view.max_claimed is None else f", at most {view.max_claimed:,} claimed at once"
     state = "open" if view.pause is None else pause_in_words(view.pause)
     return f"queue {view.queue} is {state}{limit}"

@@ -88,4 +88,4 @@ def _state(queue: QueueFigures) -> Iterator[str]:
     if queue.paused:
         yield "paused" if queue.pause is None else pause_in_words(queue.pause)
     if queue.max_claimed is not None:
-        yield f"at most {queue.max_claimed:,} at once"
+        yield f"at most {queue.max_claimed:,} claimed at once"

@@ -34,7 +34,7 @@ EXAMPLES = [
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "octostore run JOB [options] -- COMMAND …"
-    set_completer(parser.add_argument("job", metavar="JOB", help="its name"), job_names)
+    set_completer(parser.add_argument("job", metavar="JOB", help="job name"), job_names)
     add = parser.add_argument
     add("--metadata", type=json_value, metavar="JSON", help="anything others should see; @FILE also works")
     add("--wait", type=seconds, default=0, metavar="S", help="how long to wait for the job (0)")

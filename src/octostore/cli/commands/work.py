@@ -27,7 +27,7 @@ CONCURRENCY_MAX = 64
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "octostore work QUEUE [options] -- COMMAND …"
-    parser.add_argument("queue", metavar="QUEUE", help="its name")
+    parser.add_argument("queue", metavar="QUEUE", help="queue name")
     add = parser.add_argument
     add("--kind", action="append", metavar="K", help="only jobs of this kind; repeatable")
     add(

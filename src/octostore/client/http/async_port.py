@@ -1,4 +1,4 @@
-"""A port to a server, for asyncio. Needs aiohttp, from the extra `async`."""
+"""A port to a server, for asyncio. Needs aiohttp, from the `async` extra."""
 
 import asyncio
 import time

@@ -96,7 +96,8 @@ def lease_lost(ws: WorkingSet, job: Job, command: LeaseCommand[Any]) -> LeaseLos
     if command.fencing_token is not None and command.fencing_token > ws.seq:
         return Unreachable(
             f"the store has gone back in time: this lease has fencing token {command.fencing_token}, and the store is "
-            f"at {ws.seq}. It was restored from an older copy; run `octostore restore --forward` to continue above",
+            f"at {ws.seq}. It was restored from an older copy; run `octostore restore --forward` to continue "
+            "with higher numbers",
             reason="restored_behind",
         )
     ended = ended_attempt(job, command.lease_id)
@@ -106,9 +107,8 @@ def lease_lost(ws: WorkingSet, job: Job, command: LeaseCommand[Any]) -> LeaseLos
     if ended is None:
         why = "it is not a current lease of this job"
     else:
-        why = f"it ended as {ended.how!r} at {to_datetime(ended.ended_at):%Y-%m-%d %H:%M:%S} UTC"
-        if ended.reason is not None:
-            why += f" ({ended.reason!r})"
+        how = ended.how.replace("_", " ") + ("" if ended.reason is None else f": {ended.reason!r}")
+        why = f"it ended at {to_datetime(ended.ended_at):%Y-%m-%d %H:%M:%S} UTC ({how})"
     if holder is not None:
         why += f"; {holder.owner!r} has held the job since {holder.claimed_at:%Y-%m-%d %H:%M:%S} UTC"
     else:

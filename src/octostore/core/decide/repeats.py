@@ -73,7 +73,7 @@ def _lost(ws: WorkingSet, ended: EndedRequest) -> LeaseLost:
     else:
         what, name = "session", id_of(ended.session_id) if ended.session_id is not None else ""
     how = ended.how.replace("_", " ")
-    why = f"the {what} made by this request ended as {how!r} at {to_datetime(ended.ended_at):%Y-%m-%d %H:%M:%S} UTC"
+    why = f"the {what} made by this request ended at {to_datetime(ended.ended_at):%Y-%m-%d %H:%M:%S} UTC ({how})"
     job = ws.jobs.get(name) if ended.job_id is not None else None
     holder = views.owner_view(ws, job) if job is not None else None
     if holder is not None:

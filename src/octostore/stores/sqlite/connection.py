@@ -91,7 +91,7 @@ def prepare(path: str, *, is_alone: bool = False) -> apsw.Connection:
 def _prepare(path: str, *, is_alone: bool) -> apsw.Connection:
     if os.path.getsize(path) < HEADER_BYTES:
         # SQLite takes a file of a few bytes for an empty database, and would overwrite them.
-        raise _not_a_store(path, "it is too short to be an SQLite database")
+        raise _not_a_store(path, "it is too short to be a SQLite database")
     had_wal = has_wal(path)
     connection = connect(path, is_alone=is_alone)
     try:
@@ -110,7 +110,7 @@ def _update(connection: apsw.Connection, path: str) -> None:
     if version == 0 and os.path.getsize(path) == 0:
         raise no_store(path)  # its creator was killed halfway, and opening it rolled back
     if version == 0:
-        raise _not_a_store(path, "it is an SQLite database, but an empty one")
+        raise _not_a_store(path, "it is a SQLite database, but an empty one")
     _switch_to_wal(connection)
     if version < len(_scripts()):
         migrate(connection, path)
@@ -151,7 +151,7 @@ def version_of(connection: apsw.Connection, path: str) -> int:
     # In this order: another process may be creating the file right now, its tables and its id in one step.
     is_empty = not connection.execute("SELECT count(*) FROM sqlite_schema").get
     if not is_empty and connection.pragma("application_id") != APPLICATION_ID:
-        raise _not_a_store(path, "it is an SQLite database, but not OctoStore's")
+        raise _not_a_store(path, "it is a SQLite database, but not OctoStore's")
     version, known = int(connection.pragma("user_version")), len(_scripts())
     if version > known:
         raise Unreachable(

@@ -163,9 +163,9 @@ export function stuck(claim, now) {
   return `stuck: no progress for ${silent}${claim.max_silence ? ` (limit ${span(claim.max_silence)})` : ""}`;
 }
 
-/** "page 14 of 20 (70 %)". */
+/** "page 14 of 20 (70%)". */
 export function progressOf({ note, percent }) {
-  const share = percent === null ? "" : `${Math.round(percent)} %`;
+  const share = percent === null ? "" : `${Math.round(percent)}%`;
   return note ? `${gist(note)}${share && ` (${share})`}` : share || "progress";
 }
 
