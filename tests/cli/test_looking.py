@@ -155,7 +155,7 @@ def test_the_jobs_of_a_queue_in_the_order_in_which_they_will_run(cli: Cli) -> No
     assert [row[0] for row in rows] == [names[what] for what in ("first", "ready", "later", "held")]
     assert rows[0][1:5] == ["queued", "now", "1", "0/3"]
     assert rows[2][1:4] == ["queued", "in", "1h"]
-    assert (rows[3][1], rows[3][3], rows[3][-1]) == ("claimed", "1/5", "ann")
+    assert (rows[3][1], rows[3][3], rows[3][-1]) == ("claimed", "0/5", "ann")
     assert [job["job_id"] for job in cli.json("list", "--queue", queue)["jobs"]] == [row[0] for row in rows]
     assert len(cli.json("list", "--queue", queue, "--status", "claimed")["jobs"]) == 1
     part = cli.json("list", "--queue", queue, "--limit", "3")

@@ -12,6 +12,8 @@ from octostore.cli.commands import queues
 from octostore.cli.console import Console
 from octostore.core.replies import QueueFigures, QueueList, QueueRates
 from tests.cli.conftest import Cli
+from tests.support.cli import run_cli
+from tests.support.server import ServerProcess
 
 
 @pytest.fixture
@@ -229,7 +231,8 @@ def test_a_discarded_job(cli: Cli, queue: str) -> None:
     dead_letter(cli, queue)
     done = cli.run("discard", cli.job, "--reason", "the customer has left")
     assert (done.code, done.out) == (0, f"discarded {cli.job}: it is free now\n")
-    assert cli.call("discard", cli.job).code == 0  # repeating is not an error
+    again = cli.call("discard", cli.job)
+    assert (again.code, again.out) == (0, f"{cli.job} is free; nothing changed\n")  # repeating is not an error
     assert cli.json("dead", cli.job)["jobs"] == []
     events = cli.call("events", "--job", cli.job).out.splitlines()
     assert events[-1].endswith(f"  discarded by {cli.store.whoami().name}: the customer has left")
@@ -260,7 +263,7 @@ def test_a_job_that_is_taken_away(cli: Cli) -> None:
     assert "its runner was shut down" in heartbeat.err
     assert "ann lost it (force-released) after " in cli.call("owner", cli.job).out
     again = cli.call("force-release", cli.job)
-    assert (again.code, again.out) == (0, f"{cli.job} has no owner; nothing changed\n")
+    assert (again.code, again.out) == (0, f"{cli.job} is free; nothing changed\n")
 
 
 def test_a_job_that_is_cancelled_while_somebody_has_it(cli: Cli) -> None:
@@ -288,12 +291,21 @@ def test_an_owner_that_is_asked_to_stop(cli: Cli, command: list[str], then: str)
     heartbeat = cli.call("heartbeat", cli.job, "--lease-id", lease)
     assert heartbeat.code == 0
     assert heartbeat.out.splitlines()[1].endswith(": going down; release the job when you have")
-    assert "ann has been asked to stop" in cli.call("stop", cli.job).out
+    again = cli.call("stop", cli.job, "--reason", "another one")
+    assert (again.code, again.out) == (0, f"ann was already asked to stop {cli.job} (going down); nothing changed\n")
     released = cli.call("release", cli.job, "--lease-id", lease, "--json")
     assert released.json["status"] == ("dead" if then else "free")
     story = cli.call("events", "--job", cli.job).out
     assert "ann was asked to stop by " in story
     assert "ann received the stop request" in story
+
+
+@pytest.mark.parametrize("command", ["requeue", "cancel", "discard", "force-release", "stop"])
+def test_a_token_that_may_only_claim_needs_admin(server: ServerProcess, command: str) -> None:
+    environment = {"OCTOSTORE_URL": server.url, "OCTOSTORE_TOKEN": server.new_token("worker", "claim")}
+    refused = run_cli(command, "deploy", **environment)
+    assert refused.code == 77
+    assert "this needs a token with the admin scope" in refused.err
 
 
 @pytest.mark.parametrize("command", ["requeue", "cancel", "discard", "force-release", "stop"])

@@ -164,6 +164,16 @@ def test_a_rotated_token(clean: Path, server: ServerProcess) -> None:
     assert run_cli("token", "rotate", "--json", **user).json["name"] == "ci"
 
 
+def test_a_rotated_admin_token_needs_no_saving(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path) as server:
+        env = {"OCTOSTORE_URL": server.url, "OCTOSTORE_HOME": str(server.home)}
+        done = run_cli("token", "rotate", **env)
+        assert (done.code, done.err) == (0, "")
+        assert done.out.startswith("rotated admin's token; the old one no longer works; the server saved the new one ")
+        assert "octo_" not in done.out
+        assert run_cli("list", **env).code == 0
+
+
 def test_a_token_cannot_be_rotated_without_a_server_or_over_another_file(clean: Path, server: ServerProcess) -> None:
     refused = run_cli("token", "rotate", OCTOSTORE_URL="sqlite:///jobs.db")
     assert (refused.code, "must name a server" in refused.err) == (64, True), refused

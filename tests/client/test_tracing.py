@@ -422,6 +422,9 @@ def test_the_environment_decides_unless_the_program_does(url: str) -> None:
 
 def test_an_invalid_setting_is_refused(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OCTOSTORE_TRACING", "yes")
+    wrong: Any = "yes"
+    with pytest.raises(octostore.InvalidInput, match="tracing must be True, False or a tracer provider, not str"):
+        octostore.connect("memory:", tracing=wrong)
     with pytest.raises(octostore.InvalidInput, match="OCTOSTORE_TRACING is 'yes'; it must be 1 or 0"):
         octostore.connect(url)
 

@@ -35,7 +35,8 @@ def build(folder: Path, *targets: str, source: Path = ROOT, **environment: str) 
     command = [sys.executable, "-m", "hatchling", "build", "-d", str(folder)]
     for target in targets:
         command += ["-t", target]
-    subprocess.run(command, cwd=source, env=os.environ | environment, check=True, capture_output=True)
+    here = {name: value for name, value in os.environ.items() if name != "OCTOSTORE_REPOSITORY_URL"}
+    subprocess.run(command, cwd=source, env=here | environment, check=True, capture_output=True)
     return sorted(folder.iterdir())
 
 

@@ -2,14 +2,15 @@
 
 import argparse
 from collections.abc import Callable
+from contextlib import suppress
 
-from octostore.cli import exit_codes
+from octostore.cli import exit_codes, words
 from octostore.cli.completers import job_names
 from octostore.cli.failures import print_failure
 from octostore.cli.subcommands import Arguments, Context, set_completer
 from octostore.client.store import OctoStore
-from octostore.core.errors import Conflict, NotFound
-from octostore.core.replies import JobOwner, JobView
+from octostore.core.errors import Conflict, NotAllowed, NotFound
+from octostore.core.replies import JobView
 
 
 def add_operator_options(parser: argparse.ArgumentParser, *, can_be_all: bool = False) -> None:
@@ -23,42 +24,47 @@ def operate(
     arguments: Arguments,
     context: Context,
     change: Callable[[OctoStore, str], JobView],
-    *,
-    needs_owner: bool = False,
     changed: str = "",
 ) -> int:
     """Change each job. A refused change does not affect the others; the exit code is that of the last refusal.
 
-    With `needs_owner`, say so if a job has none: the change does nothing then. `changed` is the past participle, for
-    changes that the new status does not explain.
+    `changed` is the past participle, for changes that the new status does not explain.
     """
     code = exit_codes.SUCCESS
     with context.address.open() as store:
         for job_id in arguments.jobs:
-            before = store.get_job_owner(job_id)
+            before = _find_job(store, job_id)
             try:
                 job = change(store, job_id)
             except (Conflict, NotFound) as error:
                 code = print_failure(error, context)
             else:
-                is_unchanged = needs_owner and before is None
-                summary = (
-                    f"{job.job_id} has no owner; nothing changed" if is_unchanged else _summary(job, before, changed)
-                )
-                context.console.print_result(job, summary)
+                context.console.print_result(job, _summary(job, before, changed))
     return code
 
 
-def _summary(job: JobView, before: JobOwner | None, changed: str) -> str:
-    claim = job.claim
+def _find_job(store: OctoStore, job_id: str) -> JobView | None:
+    """None if this token may not read: the change then says which right is missing."""
+    with suppress(NotAllowed):
+        return store.get_job(job_id)
+    return None
+
+
+def _summary(job: JobView, before: JobView | None, changed: str) -> str:
+    claim, earlier = job.claim, None if before is None else before.claim
+    if claim is None and before is not None and earlier is None and before.status == job.status:
+        return f"{job.job_id} is {job.status}; nothing changed"
     if changed:
         return f"{changed} {job.job_id}: it is {job.status} now"
     if claim is None:
-        taken = f", taken from {before.owner}" if before is not None else ""
+        taken = f", taken from {earlier.owner}" if earlier is not None else ""
         return f"{job.job_id} is {job.status} now{taken}"
     stop = claim.stop_requested
     if stop is None:
         return f"{job.job_id} is {job.status} now"
+    if earlier is not None and earlier.stop_requested is not None and earlier.stop_requested.cancels == stop.cancels:
+        why = f" ({words.one_line(stop.reason)})" if stop.reason else ""
+        return f"{claim.owner} was already asked to stop {job.job_id}{why}; nothing changed"
     if stop.delivered_at is None:
         what = f"{claim.owner} will be asked to stop {job.job_id} at its next heartbeat"
     else:

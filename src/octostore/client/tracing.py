@@ -32,6 +32,9 @@ def choose_spans(tracing: Tracing) -> "Spans | None":
         tracing = _SETTINGS[setting]
     if tracing is False:
         return None
+    if tracing is not True and not hasattr(tracing, "get_tracer"):
+        kind = type(tracing).__name__
+        raise InvalidInput("tracing", f"must be True, False or a tracer provider, not {kind}")
     try:
         from octostore.client.spans import Spans  # noqa: PLC0415  # only those who trace have it installed
     except ImportError:

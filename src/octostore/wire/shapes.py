@@ -8,6 +8,7 @@ import msgspec
 
 from octostore.core.encoding import shorten
 from octostore.core.errors import InvalidInput
+from octostore.core.similar import did_you_mean, most_similar
 
 SHOWN_BYTES = 200
 """How much of the caller's own text an error quotes."""
@@ -33,7 +34,9 @@ def shape_problem(error: msgspec.ValidationError, kind: type | None, where: str 
     field = path.rstrip("`").lstrip(".")
     if (found := _UNKNOWN.fullmatch(problem)) is not None:
         noun = "parameter" if where == "query" else "field"
-        return InvalidInput(shorten(_join(field, found[1]), SHOWN_BYTES), f"is not a {noun} of this call")
+        meant = [] if field else most_similar(found[1][:SHOWN_BYTES], getattr(kind, "__struct_encode_fields__", ()))
+        hint = f"; {did_you_mean(meant)}" if meant else ""
+        return InvalidInput(shorten(_join(field, found[1]), SHOWN_BYTES), f"is not a {noun} of this call{hint}")
     if (found := _MISSING.fullmatch(problem)) is not None:
         return InvalidInput(_join(field, found[1]), "is required")
     return InvalidInput(field or where, shorten(_describe(problem, lambda: _choices(kind, field)), SHOWN_BYTES))

@@ -9,6 +9,4 @@ configure = add_operator_options
 
 
 def run(arguments: Arguments, context: Context) -> int:
-    return operate(
-        arguments, context, lambda store, job: store.force_release(job, reason=arguments.reason), needs_owner=True
-    )
+    return operate(arguments, context, lambda store, job: store.force_release(job, reason=arguments.reason))

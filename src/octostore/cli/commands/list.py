@@ -197,13 +197,12 @@ def _queue_row(job: JobView, now: datetime) -> tuple[str, ...]:
     due = ""
     if job.status == "queued" and job.available_at is not None:
         due = "now" if job.available_at <= now else f"in {words.until(job.available_at, now)}"
-    attempts = job.attempts + 1 if job.status == "claimed" else job.attempts
     return (
         job.job_id,
         job.status,
         due,
         "" if job.priority is None else str(job.priority),
-        "" if job.max_attempts is None else f"{attempts}/{job.max_attempts}",
+        "" if job.max_attempts is None else f"{job.attempts}/{job.max_attempts}",
         "" if job.created_at is None else words.duration(max(0, int(words.seconds_between(job.created_at, now)))),
         job.kind or "",
         job.owner or "",

@@ -151,7 +151,8 @@ def _rotate(arguments: Arguments, context: Context) -> int:
         )
     if arguments.to is not None:
         _check_replaceable(arguments.to)
-    rotated = rotate_token(*find_server(context.address.url, None, None, allow_clear_text=False))
+    server_url, old = find_server(context.address.url, None, None, allow_clear_text=False)
+    rotated = rotate_token(server_url, old)
     name, token = rotated.github_username, rotated.token or ""
     if arguments.to is not None:
         try:
@@ -162,10 +163,13 @@ def _rotate(arguments: Arguments, context: Context) -> int:
             done = f"wrote {name}'s new token to {arguments.to}; the old one no longer works"
             context.console.print_result({"name": name}, done)
             return exit_codes.SUCCESS
+    done = f"rotated {name}'s token; the old one no longer works"
     if arguments.secret and not context.console.is_json:
         context.console.print_lines(token)
+    elif server_url.left_by is not None and arguments.to is None:
+        where = "the server saved the new one where commands on this machine look for it"
+        context.console.print_result({"name": name, "token": token}, f"{done}; {where}")
     else:
-        done = f"rotated {name}'s token; the old one no longer works"
         context.console.print_result({"name": name, "token": token}, done, f"  token  {token}", NOT_SHOWN_AGAIN)
     return exit_codes.SUCCESS if arguments.to is None else exit_codes.BAD_INPUT
 
