@@ -147,6 +147,17 @@ def test_a_read_only_file_is_refused_with_the_command_that_helps(client: str, pr
     assert tree(project) == before
 
 
+def test_a_failed_removal_shows_what_to_remove(project: Path, octostore: Any) -> None:
+    assert octostore("setup", "claude").code == 0
+    write(project, {".mcp.json": b'{"octostore'})
+    before = tree(project)
+    done = octostore("setup", "claude", "--remove")
+    assert done.code == 64
+    assert "what to remove from .mcp.json:" in done.err
+    assert "(it is not valid JSON: line 1, column " in done.err
+    assert tree(project) == before
+
+
 @every_client
 def test_a_read_only_folder_is_refused(client: str, project: Path) -> None:
     folder = project / f".{client}"

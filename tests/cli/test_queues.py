@@ -152,6 +152,18 @@ def test_dead_jobs_and_back(cli: Cli, queue: str) -> None:
     assert "the disk is larger now" in cli.call("events", "--job", cli.job).out
 
 
+def test_a_dead_job_without_an_error_shows_how_it_ended(cli: Cli, queue: str) -> None:
+    cli.store.enqueue("import", queue=queue, job_id=cli.job, max_attempts=1)
+    cli.store.release_job(cli.job, cli.lease(), "failed")
+    assert cli.run("dead", cli.job).out.splitlines()[1].endswith("  failed")
+    assert "  error     failed\n" in cli.call("dead", cli.job, "--story").out
+    assert f"dead {cli.job}: out of attempts or cancelled\n" in cli.call("claim", cli.job).out
+    assert f"job '{cli.job}' is dead (out of attempts or cancelled)" in cli.call("run", cli.job, "--", "true").err
+    cli.store.requeue(cli.job)
+    cli.store.cancel(cli.job)
+    assert cli.run("dead", cli.job).out.splitlines()[1].endswith("  cancelled")
+
+
 def dead_letter(cli: Cli, queue: str, max_attempts: int = 1) -> None:
     cli.store.enqueue("import", {"customer": 72}, queue=queue, job_id=cli.job, max_attempts=max_attempts)
     for _ in range(max_attempts):

@@ -218,7 +218,7 @@ def test_queues(world: World) -> None:
     queue = world.new_name("queue")
     nothing = world.ann.call("claim_next_job", queue=queue)
     assert (nothing.status, nothing.document["all_done"]) == ("empty", True)
-    assert "nothing left to do" in nothing.next
+    assert "Check its name" in nothing.next
     new = world.ann.call("enqueue_job", kind="review", payload={"pr": 77}, queue=queue, max_attempts=1)
     job = new.document["job_id"]
     assert world.ann.call("enqueue_job", kind="review", job_id=job, queue=queue).document["created"] is False
@@ -260,6 +260,11 @@ def test_queues(world: World) -> None:
     )
     assert world.bob.call("release_job", job_id=job).document["status"] == "dead"
     assert world.eve.call("cancel_job", job_id=job).document["status"] == "dead"
+    settled = world.ann.call("claim_next_job", queue=queue)
+    assert settled.next.startswith("Every job in this queue is done or dead.")
+    world.store.enqueue("build", queue=queue)
+    other = world.ann.call("claim_next_job", queue=queue, kinds=["review"])
+    assert other.next.startswith("No job of these kinds is left in this queue.")
     assert world.eve.call("cancel_job", job_id="nobody-knows").status == "not_found"
 
 
@@ -336,7 +341,7 @@ def test_an_unknown_word_gets_the_list_of_allowed_ones(world: World) -> None:
     refused = world.ann.call("save_session", session_id="main", context=1, phase="thinking")
     assert "it must be one of idle, planning" in refused.document["error"]
     refused = world.ann.call("read_events", types=["claimed", "stolen"])
-    assert "'stolen', which is not a type of event; use: enqueued, claimed, " in refused.document["error"]
+    assert "'stolen', which is not an event type; use: enqueued, claimed, " in refused.document["error"]
 
 
 def test_events_are_short_and_chosen_by_type(world: World) -> None:

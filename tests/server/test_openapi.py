@@ -44,6 +44,10 @@ class TestDocument:
             jsonschema_rs.meta.validate({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema})
             jsonschema_rs.Draft202012Validator(schema_in(schema))  # finds dangling references
 
+    def test_descriptions_are_not_indented(self) -> None:
+        for schema in DOCUMENT["components"]["schemas"].values():
+            assert "\n " not in schema.get("description", ""), "Markdown would show it as code"
+
     def test_it_has_every_route(self) -> None:
         documented = {(method.upper(), path) for path, operations in DOCUMENT["paths"].items() for method in operations}
         assert documented == {(route.method, route.path) for route in ROUTES}

@@ -232,6 +232,12 @@ def test_a_number_out_of_range_is_shown_as_it_was_written(seconds: float, shown:
         limits.check_seconds("ttl", seconds, 1_000, 86_400_000)
 
 
+@pytest.mark.parametrize("kinds", [(), ("k",) * 101])
+def test_a_list_of_the_wrong_size_is_refused_with_its_size(kinds: tuple[str, ...]) -> None:
+    with pytest.raises(InvalidInput, match=f"^kinds has {len(kinds)} names; it must have 1 to 100$"):
+        c.ClaimNext(owner="ann", kinds=kinds)
+
+
 @pytest.mark.parametrize("symbol", "#:@+=")
 def test_a_lock_name_allows_fewer_symbols(symbol: str) -> None:
     name = f"a{symbol}b"

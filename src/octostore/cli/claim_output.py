@@ -60,7 +60,8 @@ def _lines(reply: ClaimReply, console: Console, again: str) -> Iterator[str]:
             if reply.result is not None:
                 yield f"  result     {words.as_json(reply.result)}"
         case "dead":
-            yield f"{console.style('dead', 'red')} {reply.job_id}: {words.one_line(reply.error or 'cancelled')}"
+            why = words.one_line(reply.error or "out of attempts or cancelled")
+            yield f"{console.style('dead', 'red')} {reply.job_id}: {why}"
             yield f"  next       octostore requeue {words.shell_quote(reply.job_id or '')}"
         case _ if reply.queue_status is not None:
             yield from _empty(reply.queue_status, console, again)

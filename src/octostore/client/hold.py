@@ -83,7 +83,8 @@ def refusal(reply: ClaimReply) -> OctoStoreError:
         return AlreadyDone(job_id, reply.result)
     if reply.status == "dead":
         return Conflict(
-            f"job {job_id!r} is dead ({reply.error or 'cancelled'}); requeue it to run it again", status="dead"
+            f"job {job_id!r} is dead ({reply.error or 'out of attempts or cancelled'}); requeue it to run it again",
+            status="dead",
         )
     if reply.pause is not None:
         paused = f"its queue {reply.queue} is {pause_in_words(reply.pause)}"

@@ -10,6 +10,7 @@ from octostore.core import limits
 from octostore.core.errors import InvalidInput
 from octostore.core.limits import (
     check_bytes,
+    check_count,
     check_line,
     check_range,
     check_seconds,
@@ -76,15 +77,13 @@ def _check_lease(field: str, lease_id: str | None) -> None:
 
 
 def _check_names(field: str, names: tuple[str, ...], most: int) -> None:
-    check_range(field, len(names), 1, most)
+    check_count(field, len(names), most, "names")
     for name in names:
         check_name(field, name)
 
 
 def _check_job_ids(field: str, job_ids: tuple[str, ...], most: int) -> None:
-    if not 1 <= len(job_ids) <= most:
-        problem = f"has {len(job_ids):,} names; it must have 1 to {most:,}"
-        raise InvalidInput(field, problem, limit=most, size=len(job_ids))
+    check_count(field, len(job_ids), most, "names")
     for job_id in job_ids:
         check_job_id(field, job_id)
 

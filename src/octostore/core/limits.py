@@ -188,6 +188,12 @@ def check_range(field: str, value: float, low: float, high: float, unit: str = "
         raise InvalidInput(field, f"is {shown:,}; it must be from {low:,} to {high:,}{unit}", limit=high, size=value)
 
 
+def check_count(field: str, number: int, most: int, what: str) -> None:
+    """The size of a list that must not be empty."""
+    if not 1 <= number <= most:
+        raise InvalidInput(field, f"has {number:,} {what}; it must have 1 to {most:,}", limit=most, size=number)
+
+
 def check_whole(field: str, value: int, low: int, high: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidInput(field, f"must be a whole number, not {type(value).__name__}")

@@ -1,6 +1,7 @@
 """The OpenAPI 3.1 document, generated from the routes and their types."""
 
 from collections.abc import Iterator
+from inspect import cleandoc
 from typing import Any
 
 import msgspec
@@ -85,6 +86,9 @@ class _Writer:
 
     def _refine(self) -> None:
         """Add what msgspec cannot know about the types."""
+        for component in self._components.values():
+            if "description" in component:  # a docstring; Markdown would show its indented lines as code
+                component["description"] = cleandoc(component["description"])
         for route in self._routes:
             if route.body is not None and route.body.RULES:
                 self._components[route.body.__name__]["allOf"] = route.body.RULES

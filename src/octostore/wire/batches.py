@@ -7,7 +7,7 @@ import msgspec
 
 from octostore.core.commands import Batch, Command, CreateToken, MatchingCommand, Probe, RevokeToken
 from octostore.core.errors import InvalidInput, OctoStoreError
-from octostore.core.limits import BATCH_MAX, check_range
+from octostore.core.limits import BATCH_MAX, check_count
 from octostore.core.replies import ClaimReply, ClosedReply, EnqueueReply, SessionReply
 from octostore.wire.bodies import Shape, convert_whole_floats
 from octostore.wire.endpoints import BY_KIND, BY_OPERATION, Endpoint
@@ -51,7 +51,7 @@ def command_response(reply: Any) -> CommandResponse:
 
 
 def check_batch_size(commands: Sequence[Any]) -> None:
-    check_range("commands", len(commands), 1, BATCH_MAX)
+    check_count("commands", len(commands), BATCH_MAX, "commands")
 
 
 def encode_batch(batch: Batch) -> bytes:

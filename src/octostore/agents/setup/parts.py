@@ -82,7 +82,7 @@ def _safely(edit: Callable[[str, tuple[Entry, ...]], T], text: str, entries: tup
     try:
         return edit(text, entries)
     except Unreadable as error:
-        raise Unsafe(f"it is not valid JSON ({error})") from None
+        raise Unsafe(f"it is not valid JSON: {error}") from None
     except Misfit as error:
         raise Unsafe(str(error)) from None
 
@@ -155,7 +155,7 @@ def _read(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text.replace("\r\n", "\n"))
     except tomllib.TOMLDecodeError as error:
-        raise Unsafe(f"it is not valid TOML ({error})") from None
+        raise Unsafe(f"it is not valid TOML: {error}") from None
 
 
 class WholePart(msgspec.Struct, frozen=True):

@@ -76,8 +76,13 @@ def _row(job: JobView, now: datetime) -> tuple[str, ...]:
         job.kind or "",
         "" if job.max_attempts is None else f"{job.attempts}/{job.max_attempts}",
         words.ago(job.previous[0].ended_at, now) if job.previous else "",
-        words.one_line(job.error or "cancelled"),
+        words.one_line(_why(job)),
     )
+
+
+def _why(job: JobView) -> str:
+    """Its error, or how it ended: an expiry has no error, a cancellation needs no reason, a failure no text."""
+    return job.error or job.last_outcome or ""
 
 
 # One by one
@@ -94,7 +99,7 @@ def _story(job: JobView, events: list[Event], console: Console) -> Iterator[str]
     yield f"{console.style(job.job_id, 'bold')} is {job.status}: {what}"
     if job.max_attempts is not None:
         yield f"  attempts  {job.attempts} of {job.max_attempts} used"
-    first, *rest = words.visible_lines(job.error or "cancelled") or [""]
+    first, *rest = words.visible_lines(_why(job)) or [""]
     yield f"  error     {first}"
     yield from (f"            {line}".rstrip() for line in rest)
     if job.payload is not None:

@@ -69,7 +69,7 @@ def run(arguments: Arguments, context: Context) -> int:
                 f"{PROGRAM} is not on your PATH, so clients will not find it; add {Path(sys.argv[0]).parent.absolute()}"
             )
     except CannotEdit as error:
-        _print_what_to_paste(error, scope, context.console)
+        _print_what_to_edit(error, scope, context.console, "to remove from" if arguments.remove else "belongs in")
         raise
     return _print_changes(scope, changes, context.console)
 
@@ -122,6 +122,6 @@ def _command(scope: Scope) -> str:
     return f"octostore setup {scope.client.name}" + (" --global" if scope.is_global else "")
 
 
-def _print_what_to_paste(error: CannotEdit, scope: Scope, console: Console) -> None:
+def _print_what_to_edit(error: CannotEdit, scope: Scope, console: Console, where: str) -> None:
     for problem in error.problems:
-        console.print_message(f"what belongs in {_shown(problem.path, scope)}:", *problem.part.paste().splitlines())
+        console.print_message(f"what {where} {_shown(problem.path, scope)}:", *problem.part.paste().splitlines())
