@@ -65,7 +65,7 @@ def test_a_server_on_loopback_or_behind_a_proxy_does_not_warn_about_plain_http(a
         (["--port", "http"], 64, "'http' is not a whole number"),
         (["--max-locks", "0"], 64, "argument --max-locks: '0' is not a whole number of at least 1"),
         (["--idle-seconds", "-1"], 64, "argument --idle-seconds: "),
-        (["--url", "http://127.0.0.1:1"], 64, "the store's URL is the URL of a server; "),
+        (["--url", "http://127.0.0.1:1"], 64, "the store's URL is that of a server; "),
         (["--tokens-file", "/missing"], 64, "/missing"),
         (["--base-path", "octo"], 64, "must look like /octo"),
         (["--base-path", "/a%20b"], 64, "must look like /octo"),
@@ -91,7 +91,7 @@ def test_a_port_that_is_taken() -> None:
         done = run_cli("serve", "--port", str(taken.getsockname()[1]))
     assert (done.code, done.out) == (69, "")
     assert "Address already in use" in done.err
-    assert "choose another with --host, --port or --uds" in done.err
+    assert "choose another address with --host, --port or --uds" in done.err
 
 
 def test_tokens(cli: Cli) -> None:

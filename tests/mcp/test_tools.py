@@ -81,7 +81,7 @@ def test_the_server_says_how_to_use_it(world: World) -> None:
 
 
 def test_an_unknown_tool_gets_the_list_of_tools(world: World) -> None:
-    with pytest.raises(Exception, match="there is no tool 'steal_job'; there are claim_job, "):
+    with pytest.raises(Exception, match="there is no tool 'steal_job'; the tools are claim_job, "):
         world.ann.call("steal_job")
 
 

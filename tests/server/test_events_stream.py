@@ -77,7 +77,7 @@ def test_the_log_since_a_time_and_by_type(server: ServerProcess) -> None:
         ("since=2026-07-01T10:00:00", "since has no time zone; append Z for UTC, as in 2026-07-01T10:00:00Z"),
         ("job=a%20b", "job must not "),
         ("session=%20", "session must not "),
-        ("types=claimed,stolen", "'stolen', which is not a type of event; use: enqueued, "),
+        ("types=claimed,stolen", "'stolen', which is not an event type; use: enqueued, "),
         ("types=", "types"),
     ):
         refused = server.get(f"/events?{query}")

@@ -17,7 +17,7 @@ from octostore.supervise.report import (
 
 VARIABLES = {
     URL_VARIABLE: "the store: sqlite:///FILE, postgresql://…, or http(s):// for a server (your own file)",
-    HOME_VARIABLE: "folder of your own file and of a server's tokens (~/.local/share/octostore)",
+    HOME_VARIABLE: "folder for your own file and a server's tokens (~/.local/share/octostore)",
     TOKEN_VARIABLE: "the token for a server",
     TOKEN_FILE_VARIABLE: "file that contains the token, readable only by you",
     CLEAR_TEXT_VARIABLE: "1 allows sending the token over plain HTTP; trusted networks only",

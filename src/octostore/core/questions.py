@@ -154,7 +154,7 @@ class CountClaimed(Question[ClaimedCount], frozen=True, kw_only=True):
 def _check_types(field: str, types: tuple[str, ...]) -> None:
     unknown = next((word for word in types if word not in DETAILS), None)
     if unknown is not None:
-        raise InvalidInput(field, f"has {unknown!r}, which is not a type of event; use: {', '.join(DETAILS)}")
+        raise InvalidInput(field, f"has {unknown!r}, which is not an event type; use: {', '.join(DETAILS)}")
     if not types:
         raise InvalidInput(field, f"is empty; name at least one of: {', '.join(DETAILS)}")
 

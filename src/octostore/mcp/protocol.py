@@ -83,7 +83,7 @@ class ToolProtocol:
             raise Refused(INVALID_PARAMS, "tools/call takes a `name`, which is text, and `arguments`, an object")
         tool = self._tools.get(name)
         if tool is None:
-            raise Refused(INVALID_PARAMS, f"there is no tool {name!r}; there are {', '.join(self._tools)}")
+            raise Refused(INVALID_PARAMS, f"there is no tool {name!r}; the tools are {', '.join(self._tools)}")
         called = await call_tool(tool, caller, given or {}, _progress_of(params, notify), self._report)
         return {"content": [{"type": "text", "text": text} for text in called.texts], "isError": called.is_error}
 

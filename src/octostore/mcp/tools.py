@@ -54,8 +54,8 @@ async def claim_job(context: ToolContext, arguments: g.ClaimJob) -> msgspec.Stru
     """Become the only owner of a job. Call this before you touch anything the job is about.
 
     Work on it only if `status` is `claimed`: it is yours, and kept alive, until you call release_job. Continue from
-    `checkpoint` and `note` if there are any. Otherwise leave it alone: `held` (another agent has it, and if that
-    has died, until `expires_at`), `done`, `delayed` (until `available_at`), `dead` (needs a person).
+    `checkpoint` and `note` if there are any. Otherwise leave it alone: `held` (another agent has it; if that
+    agent has died, until `expires_at`), `done`, `delayed` (until `available_at`), `dead` (needs a person).
     """
     return await _claim(
         context, arguments, partial(context.store.claim_job, **_terms(context, arguments)), arguments.job_id

@@ -42,7 +42,7 @@ GC_THRESHOLD = 10_000
 async def run(settings: Settings, greet: Callable[["Greeting"], None], load_tools: LoadTools | None = None) -> None:
     metrics = Metrics()
     if urlsplit(chosen_url(settings.url) or "").scheme in {"http", "https"}:
-        raise InvalidInput("the store's URL", "is the URL of a server; unset OCTOSTORE_URL, or name a store with --url")
+        raise InvalidInput("the store's URL", "is that of a server; unset OCTOSTORE_URL, or pass a store with --url")
     check_base_path(settings.base_path)
     store = open_store(settings.url, on_batch=partial(_on_batch, metrics, settings.slow_batch_seconds))
     services = Services(settings, store, metrics, Path(make_data_folder()), load_tools)
@@ -167,7 +167,7 @@ def _listen(settings: Settings, backlog: int) -> socket.socket:
         where = settings.uds or f"{settings.host}:{settings.port}"
         problem = (error.strerror or str(error)).partition(" (while attempting")[0]
         raise Unreachable(
-            f"cannot listen on {where}: {problem}; choose another with --host, --port or --uds",
+            f"cannot listen on {where}: {problem}; choose another address with --host, --port or --uds",
             reason="address",
         ) from error
 

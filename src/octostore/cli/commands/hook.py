@@ -1,4 +1,4 @@
-"""Respond to a hook of an agent's client, in its own format. `octostore setup` writes the lines that call this.
+"""Respond to a hook from an agent's client, in its own format. `octostore setup` writes the lines that call this.
 
 It reads the client's JSON from stdin, responds at once and always exits with 0, so that an unreachable store does not
 stop the agent. session-start opens a session and tells the agent what it should know; tool-use counts as a heartbeat,

@@ -30,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         type=_silence,
         default=1_800.0,
-        help="release the agent's jobs after it makes no call for this long (default 30m; 0 or never: keep them)",
+        help="release the agent's jobs if it makes no call for this long (default 30m; 0 or never: keep them)",
     )
     parser.add_argument(
         "--operator", action="store_true", help="also offer tools to requeue, cancel, stop and take away jobs"

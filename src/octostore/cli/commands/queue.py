@@ -1,6 +1,6 @@
 """Change the settings of a queue. Settings you leave out stay as they are.
 
-While a queue is paused, its jobs cannot be claimed, neither in order nor by name. Existing claims continue, and jobs
+While a queue is paused, its jobs cannot be claimed, in order or by name. Existing claims continue, and jobs
 can be enqueued. Resuming it wakes waiting workers.
 """
 

@@ -42,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     until.add_argument(
         "--until-done",
         action="store_true",
-        help="exit when every job in the queue is done or dead, also those that others hold and those due later",
+        help="exit when every job in the queue is done or dead, including those that others hold or that are due later",
     )
     add("--max-jobs", type=positive_integer, metavar="N", help="exit after N jobs, whatever became of them")
     add(

@@ -105,7 +105,7 @@ def lease_lost(ws: WorkingSet, job: Job, command: LeaseCommand[Any]) -> LeaseLos
     if ws.jobs[job.job_id] is None:
         return LeaseLost(job.job_id, "nobody has ever claimed this job")
     if ended is None:
-        why = "it is not a current lease of this job"
+        why = "it is not the job's current lease"
     else:
         how = ended.how.replace("_", " ") + ("" if ended.reason is None else f": {ended.reason!r}")
         why = f"it ended at {to_datetime(ended.ended_at):%Y-%m-%d %H:%M:%S} UTC ({how})"

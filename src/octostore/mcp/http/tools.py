@@ -19,7 +19,7 @@ async def claim_job(context: ToolContext, arguments: g.ClaimJob) -> msgspec.Stru
 
     Work on it only if `status` is `claimed`; it is then yours until `expires_at`. Every call with its `handle` renews
     it for `ttl` seconds. Continue from `checkpoint` and `note` if there are any. Otherwise leave it alone: `held`
-    (another agent has it, and if that has died, until `expires_at`), `done`, `delayed` (until `available_at`), `dead`
+    (another agent has it; if that agent has died, until `expires_at`), `done`, `delayed` (until `available_at`), `dead`
     (needs a person).
     """
     return await t.claim_job(context, arguments)

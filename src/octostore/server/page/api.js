@@ -54,7 +54,7 @@ export async function fetchOk(address, options) {
     response = await fetch(address, { credentials: "same-origin", cache: "no-store", ...options });
   } catch (error) {
     if (options.signal?.aborted && options.signal.reason?.name !== "TimeoutError") throw error;
-    throw new Failure("unreachable", "The server cannot be reached.", "The page tries again by itself.");
+    throw new Failure("unreachable", "The server cannot be reached.", "The page retries automatically.");
   }
   if (response.ok) return response;
   throw await failureOf(response);
@@ -75,7 +75,7 @@ async function read(response) {
   try {
     return await response.json();
   } catch {
-    throw new Failure("unreachable", "The response was cut off.", "The page tries again by itself.", response.status);
+    throw new Failure("unreachable", "The response was cut off.", "The page retries automatically.", response.status);
   }
 }
 

@@ -244,7 +244,7 @@ function navigate({ isBack = false, ahead = null } = {}) {
   }
   page.view = view;
   if (isOther) page.focusing = (isBack && kept.get(JSON.stringify(wanted))?.row) || "h1";
-  page.failure = wasLost ? new Failure("unreachable", "The server cannot be reached.", "The page tries again by itself.") : null;
+  page.failure = wasLost ? new Failure("unreachable", "The server cannot be reached.", "The page retries automatically.") : null;
   document.title = `${view.heading?.(wanted) ?? view.title} · OctoStore`;
   load(ahead);
 }

@@ -33,7 +33,9 @@ def build_router(settings: Settings) -> Router:
 
 def check_base_path(path: str) -> None:
     if not _BASE_PATH.fullmatch(path):
-        raise InvalidInput("--base-path", f"is {path!r}; it must look like /octo, and need no percent-encoding")
+        raise InvalidInput(
+            "--base-path", f"is {path!r}; it must look like /octo, without characters that need percent-encoding"
+        )
     first = path.split("/")[1] if path else None
     if first in {"ui", *(route.path.split("/")[1] for route in ROUTES)}:
         raise InvalidInput("--base-path", f"must not begin with /{first}, which is one of the server's own paths")

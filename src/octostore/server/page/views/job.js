@@ -92,7 +92,7 @@ function facts(job) {
     claim && ["Owner", `${visible(claim.owner)}${claim.principal === claim.owner ? "" : ` (token: ${visible(claim.principal)})`}`],
     claim && ["Claimed", when(claim.claimed_at)],
     claim && ["Last heartbeat", [when(claim.heartbeat_at), claim.stuck && [" ", h("strong", null, stuck(claim, storeNow()))]]],
-    claim && ["Expires", [when(claim.expires_at), " unless it heartbeats"]],
+    claim && ["Expires", [when(claim.expires_at), " unless a heartbeat arrives"]],
     claim?.progress && ["Progress", [progressOf(claim.progress), ", ", when(claim.progress.at)]],
     claim?.host && ["Process", `${claim.pid ?? "?"} on ${visible(claim.host)}`],
     claim?.session_id && ["Session", visible(claim.session_id)],

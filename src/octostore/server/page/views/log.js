@@ -95,9 +95,9 @@ export function render(data, ctx) {
 
 function nothing(ctx) {
   const { prefix, agent, type } = ctx.params;
-  if (!prefix && !agent && !type) return empty("No events in this time. To cause one:", "octostore run my-first-job -- true");
+  if (!prefix && !agent && !type) return empty("No events in this period. To create one:", "octostore run my-first-job -- true");
   const longer = SINCE.find(([seconds]) => Number(seconds) > windowSeconds(ctx.params, 600));
-  return empty(["No event in this time matches these filters.", longer && [" ", h("a", { href: ctx.href({ window: longer[0] }) }, `Look at the last ${longer[1]}`), "."]]);
+  return empty(["No event in this period matches these filters.", longer && [" ", h("a", { href: ctx.href({ window: longer[0] }) }, `Look at the last ${longer[1]}`), "."]]);
 }
 
 function tableOf(events) {

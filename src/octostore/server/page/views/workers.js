@@ -29,9 +29,9 @@ export function render(data, ctx) {
     filters([{ name: "prefix", label: "Job begins with" }, { name: "owner", label: "Owner", hint: "exact name" }, { name: "sessions", label: "Sessions", options: SESSIONS }], { ...ctx, params: { sessions: "open", ...ctx.params } }),
     h("h2", null, "Workers"),
     data.more && h("p", { class: "quiet" }, "Only the first 1,000 claimed jobs are shown; narrow the filters to see others."),
-    workers.length === 0 ? empty("Nobody has a job now. To start a worker for a queue:", "octostore work default -- ./handle-job") : workerTable(workers),
+    workers.length === 0 ? empty("No job is claimed now. To start a worker for a queue:", "octostore work default -- ./handle-job") : workerTable(workers),
     h("h2", null, "Sessions"),
-    data.sessions.length === 0 ? empty(`No session is ${ctx.params.sessions ?? "open"}. A session keeps an agent's context, and its claims live and end with it:`, "octostore sessions --help") : sessionTable(data.sessions),
+    data.sessions.length === 0 ? empty(`No session is ${ctx.params.sessions ?? "open"}. A session keeps an agent's context, and its claims end with it:`, "octostore sessions --help") : sessionTable(data.sessions),
     data.cursor && h("p", null, h("a", { class: "button", href: ctx.href({ cursor: data.cursor }), "data-next": "" }, "Next page")),
   ];
 }
