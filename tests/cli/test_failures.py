@@ -102,6 +102,9 @@ BAD_INPUT = [
     (["token", "create", "n", "--expires-in", "0"], "expires_in"),
     (["completion", "ksh"], "shell"),
     (["serve", "--port", "70000"], "port"),
+    (["serve", "--allow-origin", "example.org"], "allow_origin"),
+    (["serve", "--allow-origin", "https://example.org/app"], "allow_origin"),
+    (["work", "q", "--deferred-exit", "0"], "deferred_exit"),
 ]
 MISUNDERSTOOD = [
     ([], None),

@@ -112,6 +112,7 @@ def test_a_failing_job_is_retried_until_it_is_dead_and_deferring_is_not_counted(
     assert jobs["failing"].error == jobs["last"].error == "exit code 3\nno disk"
     assert "(--max-run)" in (jobs["slow"].error or "")
     assert jobs["deferred"].note == "no quota"
+    assert "octostore: deferred: deferred (exit code 75)\n" in done.err
     (deferred,) = [event for event in store.events(job_id="deferred") if event.type == "deferred"]
     assert (deferred.data["available_at"] - deferred.at).total_seconds() == 3_600
 

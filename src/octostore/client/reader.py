@@ -466,7 +466,7 @@ class Questions:
         types: Sequence[str] | None = None,
         follow: bool = False,
     ) -> EventsCall:
-        """Read the log, oldest event first. `seq` has no gaps, so the last one you saw is where to resume.
+        """Read the log, oldest event first. `seq` only grows, so the last one you saw is where to resume.
 
         A server leaves out what your token may not see.
 

@@ -148,7 +148,9 @@ def origin_not_allowed() -> Refusal:
 
 
 def not_from_page() -> Refusal:
-    advice = "Use the same path without /ui/api, with a token. A proxy must pass the Host header on unchanged."
+    advice = (
+        "Other programs send a token with each call, and need no login. A proxy must pass the Host header on unchanged."
+    )
     return refuse("origin_not_allowed", "only the live page may call this", details=advice)
 
 

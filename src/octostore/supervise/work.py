@@ -157,7 +157,7 @@ class _Worker:
         if ending.is_success and not ending.is_lost:
             self._report(f"{claim.job_id} finished after {duration(boottime() - started_at)}")
             return self._result(claim, stdout)
-        self._notify(f"{claim.job_id}: {f'stopped the command because {ending}' if ending.is_lost else ending}")
+        self._notify(f"{claim.job_id}: {self._describe(ending)}")
         if guardian.is_closed:
             self._stop.set()  # without a guardian, no command can be started safely
         note = shorten(f"the command was stopped: {ending}", NOTE_BYTES)
@@ -169,6 +169,11 @@ class _Worker:
         if ending.code == self._options.deferred_exit:
             raise Deferred(self._options.retry_after, note_from(last_output) or None)
         raise Failed(error_text(ending, last_output))
+
+    def _describe(self, ending: Ending) -> str:
+        if ending.is_lost:
+            return f"stopped the command because {ending}"
+        return f"deferred ({ending})" if ending.code == self._options.deferred_exit else str(ending)
 
     def _execute(self, guardian: Guardian, claim: HeldClaim) -> tuple[Ending, Tail, bytes]:
         """How it ended, its stdout, and the end of its stderr."""

@@ -33,7 +33,7 @@ EXAMPLES = [
     "octostore events --job github-issue-1842",
     "octostore events --session agent-3-main    # a session and its jobs",
     "octostore events --follow --json | jq .type    # one document per line, forever",
-    "octostore events --after 4711    # everything after that seq; seqs have no gaps",
+    "octostore events --after 4711    # everything after that seq",
     "octostore events --since 1h --type expired --type force_released    # what was lost in the last hour",
     "octostore events --export > log.jsonl",
     "octostore events --verify",

@@ -6,6 +6,7 @@ clients on this machine find it there automatically.
 
 import argparse
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,6 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--allow-origin",
+        type=_origin,
         action="append",
         dest="allow_origins",
         metavar="URL",
@@ -120,7 +122,7 @@ def run(arguments: Arguments, context: Context) -> None:
     named = os.environ.get(TOKENS_FILE_VARIABLE)
     given["tokens_file"] = arguments.tokens_file or (Path(named) if named else None)
     given["allow_hosts"] = tuple(arguments.allow_hosts)
-    given["allow_origins"] = tuple(origin.rstrip("/") for origin in arguments.allow_origins)
+    given["allow_origins"] = tuple(arguments.allow_origins)
     given["base_path"] = arguments.base_path.rstrip("/")
     given["trusted_proxies"] = tuple(arguments.trusted_proxies)
     given["url"] = context.address.url
@@ -133,6 +135,12 @@ def _load_tools() -> "Tools":
     from octostore.mcp.http.app import HttpTools  # noqa: PLC0415  # imported with the first request to /mcp
 
     return HttpTools()
+
+
+def _origin(text: str) -> str:
+    if not re.fullmatch(r"https?://[^/?#@]+/?", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not an origin; use the form https://example.org")
+    return text.rstrip("/")
 
 
 def _proxy(text: str) -> str:

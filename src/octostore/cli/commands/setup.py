@@ -14,7 +14,7 @@ from octostore.agents.setup.clients import CLIENTS, generic_parts
 from octostore.agents.setup.parts import Part
 from octostore.agents.setup.plan import CannotEdit, Change, Scope, removed, set_up, status_of
 from octostore.cli import exit_codes
-from octostore.cli.console import Console
+from octostore.cli.console import Console, print_stderr
 from octostore.cli.parser import PROGRAM
 from octostore.cli.subcommands import Arguments, Context, set_completer
 from octostore.cli.words import join_words
@@ -124,4 +124,5 @@ def _command(scope: Scope) -> str:
 
 def _print_what_to_edit(error: CannotEdit, scope: Scope, console: Console, where: str) -> None:
     for problem in error.problems:
-        console.print_message(f"what {where} {_shown(problem.path, scope)}:", *problem.part.paste().splitlines())
+        console.print_message(f"what {where} {_shown(problem.path, scope)}:")
+        print_stderr(*problem.part.paste().splitlines())  # to be copied, so without our name

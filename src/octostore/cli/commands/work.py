@@ -10,7 +10,7 @@ import argparse
 
 from octostore.cli import exit_codes
 from octostore.cli.command_options import add_command_options, notifier, stop_policy
-from octostore.cli.options import exit_status, integer_from, positive_integer, seconds
+from octostore.cli.options import integer_from, positive_integer, seconds
 from octostore.cli.subcommands import Arguments, Context
 from octostore.supervise.run import CommandNotRunnable
 from octostore.supervise.work import WorkOptions, work
@@ -47,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--max-jobs", type=positive_integer, metavar="N", help="exit after N jobs, whatever became of them")
     add(
         "--deferred-exit",
-        type=exit_status,
+        type=integer_from(1, 255),
         default=DEFERRED_EXIT,
         metavar="N",
         help=f"exit code with which a command defers its job ({DEFERRED_EXIT})",
