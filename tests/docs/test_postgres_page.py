@@ -24,10 +24,10 @@ def test_the_grants_are_those_the_tests_use() -> None:
 
 
 def test_the_limits_are_those_of_the_store() -> None:
-    assert f"loses it after {STUCK_SECONDS} seconds" in TEXT
+    assert f"loses the transaction after {STUCK_SECONDS} seconds" in TEXT
     assert f"after {GIVE_UP_SECONDS:g} seconds of trying" in TEXT
     assert f"counts as unavailable after {connection.TIMEOUT_SECONDS:g}\n  seconds" in TEXT
-    assert f"after another {connection.DEFAULTS['connect_timeout']} seconds of failed connecting" in TEXT
+    assert f"after another {connection.DEFAULTS['connect_timeout']} seconds of failed connection attempts" in TEXT
 
 
 def test_the_commands_of_the_unit_and_of_the_compose_file_are_valid() -> None:
