@@ -12,9 +12,9 @@ from octostore.cli.subcommands import SUBCOMMANDS, Subcommand
 PATH = FOLDER / "cli.md"
 
 OUTPUT = """\
-Answers go to stdout, remarks to stderr, and nothing ever prompts. `--json` prints one document with the fields of [the
-HTTP responses](http.md), or one per line if a command follows, exports, or takes several jobs. An error is a
-document with `error` and `code`; the [exit code](#exit-codes) says what kind of error it is.
+Results go to stdout, messages to stderr, and no command ever prompts. `--json` prints one document with the fields of
+[the HTTP responses](http.md), or one per line if a command follows or exports events, or takes several jobs. An error
+is a document with `error` and `code`; the [exit code](#exit-codes) says what kind of error it is.
 
 JOB is the exact name of a job, or the start of a generated name (`job-` and at least 8 digits) that matches one job.
 `claim`, `run` and `enqueue` never create a job from a truncated generated name. If nobody has ever claimed or enqueued

@@ -7,8 +7,8 @@ from octostore.wire.errors import ERRORS
 
 PATH = FOLDER / "errors.md"
 ABOUT = """\
-An error has the same code on every surface. The library raises the exception; the command line ends with the exit
-code and, with `--json`, prints `error` and `code`; a server responds with the HTTP status and this document:
+An error has the same code everywhere. The library raises the exception; the command line exits with the exit code and,
+with `--json`, prints `error` and `code`; a server responds with the HTTP status and a document like this:
 
 ```json
 {
@@ -21,7 +21,7 @@ code and, with `--json`, prints `error` and `code`; a server responds with the H
 ```
 
 `invalid_input` is 422 instead of 400 if a field of the body is missing, unknown or of the wrong type. With
-`Accept: application/problem+json` the response is a problem document (RFC 9457). `retry_after_ms`, if present, says
+`Accept: application/problem+json`, the response is a problem document (RFC 9457). `retry_after_ms`, if present, says
 when to try again. An empty queue is not an error: the reply has the status `empty`, and the exit code is 10.
 """
 
@@ -45,4 +45,4 @@ def _lines() -> Iterator[str]:
         for name, kind in ERRORS.items()
     )
     yield from table(["code", "exception", "HTTP", "exit code", "carries", "what to do"], rows)
-    yield from ("", "All [exit codes](cli.md#exit-codes), including those that are not errors.")
+    yield from ("", "See also all [exit codes](cli.md#exit-codes), including those that are not errors.")

@@ -7,11 +7,11 @@ from octostore.core.events import DETAILS, Details, Event
 
 PATH = FOLDER / "events.md"
 ABOUT = """\
-The log has one event for each change of ownership, in one order. `seq` increases by 1, without gaps; replaying the
-events results in the stored state. Heartbeats, progress and checkpoints are not events. No event contains a lease
-id, an access token, a payload or a result.
+The log has one event for each change of ownership, in one order. `seq` increases by 1, and skips numbers only
+after a [restore](#restored). Replaying the events reproduces the stored state. Heartbeats, progress and checkpoints
+are not events. No event contains a lease id, an access token, a payload or a result.
 
-Read it with [`octostore events`](cli.md#octostore-events), [`store.events()`](python.md#octostoreevents), or [`GET
+Read the log with [`octostore events`](cli.md#octostore-events), [`store.events()`](python.md#octostoreevents), or [`GET
 /events`](http.md#get-events), which streams and resumes from `Last-Event-ID`.
 
 ## Every event
@@ -19,17 +19,17 @@ Read it with [`octostore events`](cli.md#octostore-events), [`store.events()`](p
 MEANINGS = {
     "enqueued": "A job was put in a queue.",
     "claimed": "A job got an owner. `seq` is the fencing token of the claim.",
-    "stuck": "An owner heartbeats, but has reported no progress for its `max_silence`. Once for each stall.",
-    "released": "The owner released the job: free, or back in its queue.",
+    "stuck": "An owner heartbeats, but has reported no progress for its `max_silence`. Recorded once for each stall.",
+    "released": "The owner released the job: it is free, or back in its queue.",
     "done": "The owner finished the job.",
     "failed": "The owner gave up. The job is retried at `available_at`, or dead.",
     "deferred": "The owner put the job off until `available_at`. It does not count as an attempt.",
     "expired": "No heartbeat came for `ttl_ms`; this was recorded `late_ms` after the lease had expired.",
     "force_released": "An operator took the job away from its owner.",
-    "cancelled": "A job was cancelled, and is dead. If it was claimed, the event has the fields of `released`.",
-    "undone": "A claim was taken back because its caller had already gone when it was made.",
-    "stop_requested": "An owner was asked to stop. If `cancels`, it is cancelled unless the claim ends `done`.",
-    "stop_delivered": "The owner received that request for the first time.",
+    "cancelled": "A job was cancelled and is dead. If it was claimed, the event has the fields of `released`.",
+    "undone": "A claim was taken back because its caller was already gone when it was made.",
+    "stop_requested": "An owner was asked to stop. If `cancels`, the job is cancelled unless the claim ends `done`.",
+    "stop_delivered": "The owner received the request to stop for the first time.",
     "discarded": "A dead job left its queue for good; its name is free.",
     "requeued": "A dead or finished job was queued again.",
     "queue_limited": "A queue's settings changed: how many jobs may be claimed at once, and whether it is paused.",
@@ -38,11 +38,11 @@ MEANINGS = {
     "session_handed_over": "A session was handed over to `to_agent`, which has until `expires_at` to open it.",
     "session_closed": "A session was closed.",
     "session_expired": "A session's heartbeats stopped.",
-    "session_undone": "A session was taken back because its caller had already gone when it was opened.",
+    "session_undone": "A session was taken back because its caller was already gone when it was opened.",
     "token_created": "A token was created. The log never contains its secret.",
     "token_rotated": "A token's secret was replaced.",
     "token_revoked": "A token was revoked.",
-    "restored": "A backup was restored whose last event is `after`. The numbers in between are never used again.",
+    "restored": "A backup was restored; its last event is `after`. The numbers from there to `seq` are not used again.",
 }
 
 

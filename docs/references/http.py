@@ -13,7 +13,7 @@ from octostore.server.routes import documented_routes
 
 PATH = FOLDER / "http.md"
 ABOUT = f"""\
-Requests and responses are JSON, times are RFC 3339 in UTC. All calls but a few need `Authorization: Bearer TOKEN`;
+Requests and responses are JSON; times are RFC 3339 in UTC. Nearly all calls need `Authorization: Bearer TOKEN`;
 [the server](../how-to/server.md) writes its first token to a file. A running server shows this page at `/docs` and
 its OpenAPI document at `/openapi.json`. [Errors](errors.md) have the same form everywhere.
 
@@ -120,7 +120,7 @@ def _types(document: dict[str, Any]) -> Iterator[str]:
         for operation in operations.values()
         if "requestBody" in operation
     }
-    yield from ("", "## Types", "", "What responses are made of.")
+    yield from ("", "## Types", "", "The types used in responses.")
     for name, schema in sorted(document["components"]["schemas"].items()):
         if name not in bodies:
             yield from ("", f"### {name}", "", *schema.get("description", "").splitlines(), "")

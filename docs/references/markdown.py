@@ -17,7 +17,7 @@ REFRESH = "make references"
 
 def page(title: str, source: str, lines: Iterable[str]) -> str:
     """The text of a page that is generated from `source`."""
-    head = f"<!-- Generated from {source} by `{REFRESH}`: edit that, then run it. -->"
+    head = f"<!-- Generated from {source} by `{REFRESH}`. Edit the source, not this page. -->"
     return "\n".join([head, f"# {title}", "", *lines]) + "\n"
 
 

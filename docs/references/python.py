@@ -31,10 +31,10 @@ MODULES = {
     "octostore.orchestrator": "Orchestrator",
 }
 ABOUT = """\
-Everything in `octostore`, and two modules that you import by name. `OctoStore` and `AsyncOctoStore` have the same
-methods; the second one's are awaited. All replies are immutable. What raises which [error](errors.md) is in the
-docstrings; everything raises `InvalidInput` for arguments out of bounds, and `Unreachable` if the store cannot be
-reached.
+Everything in `octostore`, and in two modules that you import separately. `OctoStore` and `AsyncOctoStore` have the same
+methods; those of `AsyncOctoStore` are awaited. All replies are immutable. Each method lists the [errors](errors.md)
+that it raises; in addition, every call raises `InvalidInput` for arguments out of bounds, and `Unreachable` if the
+store cannot be reached.
 """
 
 

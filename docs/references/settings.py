@@ -12,8 +12,8 @@ from octostore.cli.subcommands import BY_NAME
 PATH = FOLDER / "settings.md"
 ABOUT = """\
 There is no configuration file. The library, the command line, the server and the MCP server read the same
-environment variables; arguments take precedence. Only [`Orchestrator.open()`](python.md#orchestratoropen) has its
-own: `ORCH_DB_PATH`.
+environment variables; arguments take precedence. Only [`Orchestrator.open()`](python.md#orchestratoropen) has a
+variable of its own: `ORCH_DB_PATH`.
 
 ## Environment variables
 
@@ -32,7 +32,7 @@ def reference() -> str:
 
 def _lines() -> Iterator[str]:
     yield from (*ABOUT.splitlines(), "", *table(["variable", "meaning"], _shown(VARIABLES)))
-    yield from ("", "A command that `run` or `work` starts also finds:", "")
+    yield from ("", "A command that `run` or `work` starts also gets:", "")
     yield from (*table(["variable", "meaning"], _shown(INSIDE)), "", *SERVER.splitlines(), "")
     parser = Parser(prog="octostore serve")
     common = {action.dest for action in parser.all_arguments}

@@ -68,7 +68,7 @@ class SessionState(Reply, frozen=True):
     offered: bool
     """Handed over to `agent`, who has not opened it yet."""
     note: str | None
-    """The note of the agent that handed it over."""
+    """The note from the agent that handed it over."""
     tasks: list[str]
     """The task that it has now, if any."""
     in_flight: list[str]
@@ -133,7 +133,7 @@ class Orchestrator:
 
     @classmethod
     def open(cls) -> Self:
-        """Open the file in `ORCH_DB_PATH`, by default `~/.openclaw/data/orchestrator.db`. It is created if missing.
+        """Open or create the file that `ORCH_DB_PATH` names, by default `~/.openclaw/data/orchestrator.db`.
 
         Returns:
             The orchestrator.
@@ -196,7 +196,7 @@ class Orchestrator:
             max_attempts: Attempts before the task is dead.
 
         Returns:
-            The task's name. `created` is False if that `task_id` was enqueued before; nothing changed then.
+            The task's name. `created` is False if that `task_id` was already enqueued; then nothing changed.
 
         Example:
             >>> orchestrator.enqueue_task("review", {"pull": 12}, task_id="review-12").created
@@ -264,7 +264,7 @@ class Orchestrator:
             lock_token: The `lock_token` that `claim_task` returned.
 
         Returns:
-            The new `expires_at`, whether you should stop (`stop_requested`) or seem stuck (`stuck_jobs`).
+            The new `expires_at`, and whether you should stop (`stop_requested`) or seem stuck (`stuck_jobs`).
 
         Raises:
             LeaseLost: The session has ended, or another agent has it now.
@@ -494,12 +494,12 @@ class Orchestrator:
 
         Args:
             session_id: The session.
-            to_agent: The agent who may open it.
+            to_agent: The agent who may open the session.
             note: A note for that agent.
-            lock_token: The session's lease. Only operators can do without.
+            lock_token: The session's lease. Only operators can omit it.
 
         Returns:
-            Until when `to_agent` can open it.
+            How long `to_agent` has to open the session (`expires_at`).
 
         Raises:
             LeaseLost: The session has ended.
@@ -539,7 +539,7 @@ class Orchestrator:
         """List the tasks that are out of attempts or cancelled, and wait for a person.
 
         Returns:
-            The tasks by name, without payload and result; `task_story` has them.
+            The tasks by name, without payload or result; `task_story` returns those.
 
         Example:
             >>> orchestrator.dead_letters()
@@ -569,7 +569,7 @@ class Orchestrator:
         Args:
             task_id: The task.
             reason: Why, for the log.
-            keep_attempts: Give it one more attempt instead of all of them.
+            keep_attempts: Give it one more attempt instead of a full set.
 
         Returns:
             The task as it is now.

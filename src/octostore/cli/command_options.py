@@ -37,7 +37,7 @@ def add_command_options(parser: argparse.ArgumentParser) -> None:
         "--on-silence",
         choices=get_args(OnSilence),
         default="report",
-        help="what to do then: only report it, or stop the command as a failure (report)",
+        help="what to do if it is stuck: only report it, or stop the command as a failure (report)",
     )
     add(
         "--stop-signal",

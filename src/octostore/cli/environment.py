@@ -29,20 +29,21 @@ VARIABLES = {
     "TRACEPARENT": "enqueue: the W3C trace context to store with the job",
     DEBUG_VARIABLE: "1 prints a traceback for internal errors",
     "SSL_CERT_FILE": "for https://: file of the CA certificates to trust",
-    "NO_COLOR": "if set, no colours",
+    "NO_COLOR": "if set, output has no colours",
 }
 """With the default in parentheses."""
 
 INSIDE = {
     JOB_VARIABLE: "the job",
-    FENCING_VARIABLE: "pass it to what you write to, so that late writes are refused; heartbeat and release send it",
+    FENCING_VARIABLE: "pass it with writes to other systems, so that they can refuse late ones; heartbeat and "
+    "release send it",
     "OCTOSTORE_ATTEMPT": "1, or more if earlier owners failed or disappeared",
-    CHECKPOINT_VARIABLE: "file with the last checkpoint; missing if there is none",
+    CHECKPOINT_VARIABLE: "file that contains the last checkpoint; missing if there is none",
     PREVIOUS_VARIABLE: "JSON about the last attempt: owner, attempt, how, claimed_at, ended_at, note, error and "
     "reason; empty if this is the first",
-    "OCTOSTORE_KIND": "work: the kind of the job",
-    "OCTOSTORE_QUEUE": "work: its queue",
-    "TRACEPARENT": "the W3C trace context of the attempt; without tracing, the one in which the job was enqueued",
-    SOCKET_VARIABLE: "how progress and checkpoint reach run or work",
+    "OCTOSTORE_KIND": "work: the job's kind",
+    "OCTOSTORE_QUEUE": "work: the job's queue",
+    "TRACEPARENT": "the W3C trace context of the attempt; without tracing, the one stored with the job",
+    SOCKET_VARIABLE: "the socket through which progress and checkpoint reach run or work",
 }
 """Set for the commands of `run` and `work`."""

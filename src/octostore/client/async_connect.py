@@ -25,7 +25,7 @@ async def connect_async(
     """Open a store for asyncio: like `connect`, with every call awaited. Servers need the `async` extra.
 
     Args:
-        url: See `connect`, here and for the other arguments.
+        url: See `connect` for this and the other arguments.
         token: The access token for a server.
         retry: How jobs that fail through this connection are retried.
         allow_clear_text: Allow sending the token over plain HTTP to another machine.

@@ -40,7 +40,7 @@ class AsyncSession(Awaiting, KeptSession):
         super().__init__(port, reply, asked_at, lost, **options)
 
     async def since(self) -> list[Event]:
-        """Read what happened to the session and its jobs after the context it was opened with was saved.
+        """Read what has happened to the session and its jobs since the context it was opened with was saved.
 
         Returns:
             The events, oldest first.

@@ -14,7 +14,7 @@ class AsyncOctoStore(Awaiting, Calls[AsyncHeldClaim, asyncio.Event], Questions):
     """`OctoStore` for asyncio: the same calls, awaited.
 
     Get one from `octostore.connect_async()`. Use `hold` and `keep` with `async with`, and `events` and `job_pages`
-    with `async for`. The examples of its methods are those of `OctoStore`: add `await`.
+    with `async for`. For examples of its methods, see `OctoStore` and add `await`.
 
     Example:
         >>> async def report():

@@ -31,12 +31,12 @@ class Calls(JobCalls, QueueCalls[ClaimT, EventT], SessionCalls[ClaimT, EventT], 
         """Run up to 1,000 commands of any kind, in order.
 
         Args:
-            commands: Each is a dict as `POST /batch` takes it, with the name of its `command`.
-            atomic: Run them in one transaction. Otherwise in several, which lets others write in between.
+            commands: Each is a dict with its name in `command` and the fields that `POST /batch` takes.
+            atomic: Run them in one transaction. If False, in several, which lets others write in between.
 
         Returns:
-            One reply per command, in order. If a command was refused, its exception is in its place; it changed
-            nothing, and the others still ran.
+            One reply per command, in order. If a command was refused, its exception takes the place of its reply; that
+            command changed nothing, and the others still ran.
 
         Raises:
             InvalidInput: A command is malformed. Nothing was done.
@@ -70,10 +70,10 @@ class Calls(JobCalls, QueueCalls[ClaimT, EventT], SessionCalls[ClaimT, EventT], 
 
         Args:
             job_ids: The jobs' names.
-            owner: See `claim_job`, here and for the other arguments.
+            owner: See `claim_job` for this and the other arguments.
             metadata: Any JSON value up to 1,024 bytes.
             ttl: Seconds until each claim expires without a heartbeat.
-            session_id: Bind the claims to this session: one heartbeat keeps all of them.
+            session_id: Bind the claims to this session: one heartbeat keeps all of them alive.
             again: Claim jobs even if they are done.
             lock_delay: Seconds to keep each job unclaimable after its claim ends.
             max_silence: Seconds without progress after which an owner counts as `stuck`.
@@ -112,8 +112,8 @@ class Calls(JobCalls, QueueCalls[ClaimT, EventT], SessionCalls[ClaimT, EventT], 
         """Release any number of claims in as few calls as possible.
 
         Args:
-            claims: Replies of `claim_many`, or pairs of job name and lease id.
-            outcome: See `release_job`, here and for the other arguments.
+            claims: Replies from `claim_many`, or pairs of job name and lease id.
+            outcome: See `release_job` for this and the other arguments.
             result: Any JSON value up to 64 KiB, only with `done`.
             error: What went wrong, only with `failed`.
             note: A note for the next owner.

@@ -25,13 +25,13 @@ def connect(
             this user's own file.
         token: The access token for a server. Defaults to `OCTOSTORE_TOKEN`, the file in `OCTOSTORE_TOKEN_FILE`, or the
             token that your own server on this machine has left for you.
-        retry: How jobs that fail through this connection are retried. A server decides for itself.
+        retry: How jobs that fail through this connection are retried. A server uses its own policy.
         allow_clear_text: Allow sending the token over plain HTTP to another machine; trusted networks only.
         tracing: Create OpenTelemetry spans: True for the global tracer provider, or a provider. Needs the
             `otel` extra. Defaults to `OCTOSTORE_TRACING`, 1 or 0.
 
     Returns:
-        The store. A server is first contacted by the first call.
+        The store. A server is not contacted until the first call.
 
     Raises:
         InvalidInput: The URL or the token is malformed, or an extra is missing.

@@ -51,7 +51,7 @@ class Heartbeater:
         self._asked_at = 0.0
         self._pending: Future[HeartbeatReply] | Future[KeepaliveReply] | None = None
         self.fault: BaseException | None = None
-        """Why the last heartbeat got no reply; None while they get through."""
+        """Why the last heartbeat got no reply; None while heartbeats get through."""
 
     def start(self) -> None:
         self._schedule(self._authority.now() + self._interval)

@@ -305,7 +305,7 @@ class KeptClaim:
 
     @property
     def traceparent(self) -> str | None:
-        """The W3C trace context to pass on: of the block's span, else of the attempt, else of the job."""
+        """The W3C trace context to pass on: that of the block's span, else of the attempt, else of the job."""
         own = None if self._span is None else self._span.traceparent
         return own or self.reply.attempt_traceparent or self.reply.traceparent
 
@@ -316,7 +316,7 @@ class KeptClaim:
 
     @property
     def heartbeat_fault(self) -> BaseException | None:
-        """Why the last heartbeat got no reply; None while they get through."""
+        """Why the last heartbeat got no reply; None while heartbeats get through."""
         return self._heartbeater.fault
 
     @property
@@ -325,7 +325,7 @@ class KeptClaim:
         return self._is_stuck
 
     def remaining(self) -> float:
-        """Say how long the job is surely yours if no more heartbeats get through.
+        """Say how long the job is certain to be yours if no more heartbeats get through.
 
         Returns:
             Seconds; 0 once the lease is lost.
@@ -338,10 +338,10 @@ class KeptClaim:
         return 0.0 if self._lost.is_set() else self._authority.remaining()
 
     def check(self) -> None:
-        """Check that the job is surely yours. Call it before anything you cannot undo.
+        """Check that the job is still yours. Call this before anything you cannot undo.
 
         Raises:
-            LeaseLost: It may be someone else's by now.
+            LeaseLost: The job may be someone else's by now.
 
         Example:
             >>> with store.hold("deploy") as claim:
@@ -362,7 +362,7 @@ class KeptClaim:
         """Choose how to settle the job when the block ends without an exception.
 
         Args:
-            outcome: See `OctoStore.release_job`, here and for the other arguments.
+            outcome: See `OctoStore.release_job` for this and the other arguments.
             result: Any JSON value up to 64 KiB, only with `done`.
             error: What went wrong, only with `failed`.
             note: A note for the next owner.
@@ -393,11 +393,11 @@ class KeptClaim:
 
     @thread_method
     def progress(self, note: str | None = None, *, percent: float | None = None) -> None:
-        """Report what you are doing, for people to see. It is a heartbeat, too.
+        """Report what you are doing, for people to see. This is also a heartbeat.
 
         Args:
             note: What you are doing, up to 1,024 bytes.
-            percent: How far you are, 0 to 100.
+            percent: How far along you are, 0 to 100.
 
         Raises:
             LeaseLost: The job is no longer yours.
@@ -444,14 +444,14 @@ class KeptClaim:
 
     @thread_method
     def hand_over(self, to_agent: str, note: str | None = None) -> HandedOverReply:
-        """Pass a session's task on to another agent, with the session. The block then ends without settling it.
+        """Pass a session's task on to another agent, with the session. The block then ends without settling the task.
 
         Args:
             to_agent: The agent who may open the session.
             note: A note for that agent.
 
         Returns:
-            Until when `to_agent` can open the session.
+            How long `to_agent` has to open the session (`expires_at`).
 
         Raises:
             InvalidInput: The claim did not come with a session (`claim_task`, `work_session`).
@@ -475,14 +475,14 @@ class KeptClaim:
         return reply
 
     def watch(self, on_renewed: Callable[[float], None], on_lost: Callable[[], None]) -> float:
-        """Get called when the lease is renewed or lost, from other threads. Replaces earlier callbacks.
+        """Set callbacks for when the lease is renewed or lost, called from other threads. They replace earlier ones.
 
         Args:
-            on_renewed: Called with the new end of the lease, as the return value.
+            on_renewed: Called with the new end of the lease, in the form of the return value.
             on_lost: Called once the lease is lost.
 
         Returns:
-            Until when the job is surely yours, on the clock `CLOCK_BOOTTIME`.
+            The time until which the job is certain to be yours, by `CLOCK_BOOTTIME`.
 
         Example:
             >>> with store.hold("deploy") as claim:
@@ -493,7 +493,7 @@ class KeptClaim:
         return self._authority.ends_at
 
     def take_reply(self, reply: HeartbeatReply | KeepaliveReply | CheckpointReply) -> None:
-        """Note what a reply says besides extending the lease. For code that writes under this lease itself.
+        """Apply what a reply says besides extending the lease. For code that writes under this lease itself.
 
         Args:
             reply: A reply to a heartbeat or checkpoint of this claim.
@@ -528,11 +528,11 @@ class KeptClaim:
             self._stop.set()
 
     def give_up(self, note: str, outcome: Outcome = "released") -> None:
-        """Settle the job while its block still runs. To the block, the lease is then lost.
+        """Settle the job while its block still runs. The block then sees the lease as lost.
 
         Args:
             note: Why. With `failed` it is the job's error.
-            outcome: `released` uses no attempt; `failed` does.
+            outcome: `released` uses no attempt; `failed` uses one.
 
         Raises:
             LeaseLost: The job was no longer yours.
@@ -653,7 +653,7 @@ class HeldClaim(Blocking, KeptClaim):
     """Your claim in a `with store.hold(...)` block, kept alive from another thread.
 
     `lost` is an event that is set before anyone else can get the job. `stop_requested` is set if someone wants you to
-    stop, for `stop_reason`; the job stays yours until you do.
+    stop, and `stop_reason` says why; the job stays yours until you do.
 
     Example:
         >>> with store.hold("import") as claim:

@@ -100,11 +100,13 @@ class JobCalls:
             metadata: Any JSON value up to 1,024 bytes, shown to anyone who asks for the owner.
             ttl: Seconds until the claim expires without a heartbeat, 1 to 86,400.
             wait: Seconds to wait while the job is `held` or `delayed`. None waits forever.
-            session_id: Bind the claim to this session. It lives as long as the session and needs no own heartbeat.
+            session_id: Bind the claim to this session. It lives as long as the session and needs no heartbeat of its
+                own.
             request_id: Makes a retry safe: the same id gets the same live claim back, as `replayed`.
             again: Claim the job even if it is done.
             pid: The process that will hold the claim, if it is not this one.
-            lock_delay: Seconds (0 to 30) to keep the job unclaimable after this claim ends, for writes in flight.
+            lock_delay: Seconds (0 to 30) to keep the job unclaimable after this claim ends, so that writes in flight
+                can finish.
             max_silence: Seconds without progress after which an owner that still heartbeats counts as `stuck`.
             traceparent: The W3C trace context of this attempt. The next owner finds it in `previous`.
 
@@ -156,9 +158,9 @@ class JobCalls:
             lease_id: The `lease_id` of your claim.
             ttl: A new TTL in seconds. Defaults to the claim's.
             progress: What you are doing, for people to read.
-            percent: How far you are, 0 to 100.
+            percent: How far along you are, 0 to 100.
             fencing_token: The claim's fencing token. A store restored from an older backup then raises `Unreachable`
-                instead of `LeaseLost`, because it cannot know.
+                instead of `LeaseLost`, because it cannot know whether the lease has ended.
 
         Returns:
             The new `expires_at`, and `stop_requested` if an operator wants you to stop.
@@ -216,11 +218,12 @@ class JobCalls:
         retry_after: float | None = None,
         fencing_token: int | None = None,
     ) -> c.ReleaseJob:
-        """End your claim with an outcome. Safe to repeat: the same call by the same lease gets the same reply.
+        """End your claim with an outcome. Safe to repeat: the same call with the same lease gets the same reply.
 
         - `released`: free again, or back in its place in the queue. Uses no attempt.
         - `done`: finished. Later claims get `done` with the `result`.
-        - `failed`: an enqueued job is retried with backoff, or dead after its last attempt. Any other is free.
+        - `failed`: an enqueued job is retried with backoff, or dead after its last attempt. Any other job is free
+          again.
         - `deferred`: not now, but after `retry_after` seconds. Uses no attempt.
 
         Args:
@@ -234,10 +237,10 @@ class JobCalls:
             fencing_token: See `heartbeat_job`.
 
         Returns:
-            The job's new `status`, and from when it can be claimed (`available_at`).
+            The job's new `status`, and when it can be claimed again (`available_at`).
 
         Raises:
-            LeaseLost: The lease had ended before; `ended` says how, and `holder` who owns the job now.
+            LeaseLost: The lease had already ended; `ended` says how, and `holder` who owns the job now.
 
         Example:
             >>> claim = store.claim_job("deploy")
@@ -285,7 +288,7 @@ class JobCalls:
 
         Args:
             job_id: The job's name.
-            owner: See `claim_job`, here and for the other arguments up to `max_silence`.
+            owner: See `claim_job` for this and the other arguments up to `max_silence`.
             metadata: Any JSON value up to 1,024 bytes.
             ttl: Seconds until the claim expires if heartbeats stop.
             wait: Seconds to wait for the job. None waits forever.
@@ -334,15 +337,15 @@ class JobCalls:
 
         Args:
             reply: The reply to your claim.
-            asked_at: What `time.clock_gettime(time.CLOCK_BOOTTIME)` returned just before you claimed. Without it the
-                block starts with a heartbeat, because a lease counts from the request for it.
+            asked_at: What `time.clock_gettime(time.CLOCK_BOOTTIME)` returned just before you claimed. Without it, the
+                block starts with a heartbeat, because a lease counts from the time it was requested.
             on_lost: Called from another thread if the lease is lost.
 
         Returns:
             A context manager, like `hold`.
 
         Raises:
-            Held: On entry: `reply` is not a claim. Likewise `AlreadyDone` and `Conflict`.
+            Held: On entry: `reply` is `held`, so you have no claim. Likewise `AlreadyDone` and `Conflict`.
             LeaseLost: The claim has ended.
 
         Example:

@@ -27,7 +27,7 @@ class OperatorCalls:
         Args:
             job_id: The job's name.
             reason: Why, for the log.
-            keep_attempts: Give a dead job one more attempt instead of all of them.
+            keep_attempts: Give a dead job one more attempt instead of a full set.
 
         Returns:
             The job as it is now.
@@ -82,15 +82,15 @@ class OperatorCalls:
     ) -> Steps[int]:
         """Requeue every dead job that matches all conditions. For operators.
 
-        Works in batches of 100 by name, each in one transaction, so others can write in between. A job that dies
-        again meanwhile stays dead. If a batch fails, the earlier ones stay requeued: call again for the rest.
+        Works in batches of 100, in order of name, each in one transaction, so others can write in between. A job that
+        dies again meanwhile stays dead. If a batch fails, the earlier ones stay requeued: call again for the rest.
 
         Args:
             reason: Why, for the log.
             prefix: Only jobs whose name begins with this.
             queue: Only jobs of this queue.
             kind: Only jobs of this kind.
-            keep_attempts: Give each job one more attempt instead of all of them.
+            keep_attempts: Give each job one more attempt instead of a full set.
             on_batch: Called after each batch with the number of jobs requeued so far.
 
         Returns:
@@ -145,16 +145,16 @@ class OperatorCalls:
 
     @command_method
     def cancel(self, job_id: str, *, reason: str | None = None, drain: bool = False) -> c.CancelJob:
-        """Make a job dead: out of its queue, and away from its owner if it has one. For operators.
+        """Cancel a job: it leaves its queue, any owner loses its lease, and it is dead. For operators.
 
-        It is one step, so no one gets the job in between. The owner's next write raises `LeaseLost` with the reason.
-        `requeue` brings the job back with all its attempts.
+        This is one step, so no one can claim the job in between. The owner's next write raises `LeaseLost` with the
+        reason. `requeue` brings the job back with all its attempts.
 
         Args:
             job_id: The job's name.
             reason: Why, for the log and the owner.
-            drain: Ask the owner to stop, like `request_stop`, instead of taking the job away. The job is dead when
-                that claim ends, unless it is done.
+            drain: Ask the owner to stop, like `request_stop`, instead of taking the job away. The job is dead when its
+                claim ends, unless that claim ends with `done`.
 
         Returns:
             The job as it is now.
@@ -175,7 +175,7 @@ class OperatorCalls:
         """Ask the owner of a job to stop. For operators.
 
         The owner learns of it with its next heartbeat: `claim.stop_requested` is set, `octostore run` and `work` stop
-        their command, and MCP servers tell their agent. The job stays the owner's until it settles it. Safe to repeat.
+        their command, and MCP servers tell their agent. The owner keeps the job until it settles it. Safe to repeat.
 
         Args:
             job_id: The job's name.
@@ -233,8 +233,8 @@ class OperatorCalls:
         Args:
             name: The queue's name.
             max_claimed: How many of its jobs can be claimed at once. 1 makes it serial, None removes the limit.
-            paused: True: none of its jobs can be claimed, neither next nor by name; live claims continue and jobs can
-                be enqueued. False resumes it and wakes waiting workers.
+            paused: True pauses the queue: its jobs cannot be claimed, neither in order nor by name; live claims
+                continue, and jobs can be enqueued. False resumes it and wakes waiting workers.
             reason: Why, for the log and for workers that find nothing to claim.
 
         Returns:
@@ -355,10 +355,11 @@ class OperatorCalls:
 
     @steps_method
     def recover(self) -> Steps[list[Recovery]]:
-        """Record every expired claim now. You never have to: an expired lease has no effect, and writes clean up.
+        """Record every expired claim now. You never have to: expired leases have no effect, and writes clean them up.
 
         Returns:
-            The claims that were taken back, with the evidence: last heartbeat, TTL, and how late it was noticed.
+            The claims that were taken back, with the evidence: last heartbeat, TTL, and how late the expiry was
+            noticed.
 
         Raises:
             NotAllowed: Your token is not an operator's.

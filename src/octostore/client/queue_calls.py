@@ -91,12 +91,13 @@ class QueueCalls(Generic[ClaimT, EventT]):
             queue: The queue's name.
             priority: -1,000 to 1,000; lower runs first.
             run_at: Do not run before this time, which must have a time zone.
-            delay: Do not run before this many seconds from now, by the store's clock. Not with `run_at`.
+            delay: Do not run before this many seconds from now, by the store's clock. Cannot be combined with `run_at`.
             max_attempts: Attempts before the job is dead, 1 to 1,000.
-            traceparent: The W3C trace context to enqueue the job in. It comes with every claim on it.
+            traceparent: The W3C trace context to enqueue the job in. Every claim of the job includes it.
 
         Returns:
-            The job's name and place. `created` is False if that `job_id` was enqueued before; nothing changed then.
+            The job's name, status and queue. `created` is False if that `job_id` was already enqueued; then nothing
+            changed.
 
         Example:
             >>> store.enqueue("send-invoice", {"order": 17}, job_id="invoice-17").created
@@ -140,7 +141,7 @@ class QueueCalls(Generic[ClaimT, EventT]):
         Args:
             queue: The queue's name.
             kinds: Claim only jobs of these kinds.
-            owner: See `claim_job`, here and for the arguments without a description of their own.
+            owner: See `claim_job` for this and the other arguments that both methods have.
             metadata: Any JSON value up to 1,024 bytes.
             ttl: Seconds until the claim expires without a heartbeat.
             wait: Seconds to wait for a job. None waits forever.
@@ -201,10 +202,10 @@ class QueueCalls(Generic[ClaimT, EventT]):
     ) -> WorkCall:
         """Run a handler for each job in a queue, until `stop` is set.
 
-        What the handler returns is the job's result. What it raises is recorded, and the job is retried; raise
-        `Failed` for an error of your own wording, or `Deferred` to put the job off without using an attempt.
-        Heartbeats continue whatever the handler does. An `AsyncOctoStore` takes coroutine functions; a plain function
-        runs in the event loop and must not block.
+        What the handler returns is the job's result. What it raises is recorded, and the job is retried; raise `Failed`
+        to word the error yourself, or `Deferred` to put the job off without using an attempt. Heartbeats continue
+        whatever the handler does. An `AsyncOctoStore` takes coroutine functions; a plain function runs in the event
+        loop and must not block.
 
         TERM and Ctrl-C set `stop` if this is the main thread and the program has no handler for them: running
         handlers finish, and no more jobs are claimed. A second signal sets `claim.stop_requested` (or cancels the
@@ -212,8 +213,8 @@ class QueueCalls(Generic[ClaimT, EventT]):
 
         Args:
             queue: The queue's name.
-            handler: Called with each job's claim. Or a dict of kind to function: the worker then claims only these
-                kinds.
+            handler: Called with each job's claim. Or a dict that maps kinds to functions: the worker then claims only
+                these kinds.
             kinds: Claim only jobs of these kinds.
             owner: See `claim_job`.
             ttl: Seconds until a claim expires if heartbeats stop.

@@ -173,7 +173,8 @@ class Questions:
             job_id: The job's name.
 
         Returns:
-            The owner, with its last heartbeat and progress; None if no one does. An expired lease is no one's at once.
+            The owner, with its last heartbeat and progress; None if there is none. A job whose lease has
+            expired has no owner.
 
         Example:
             >>> _ = store.claim_job("deploy", owner="agent-3")
@@ -192,7 +193,7 @@ class Questions:
             job_id: The job's name.
 
         Returns:
-            The job. A name that no one has ever claimed or enqueued is a free job that is not `is_known`.
+            The job. A name that no one has ever claimed or enqueued is a free job whose `is_known` is False.
 
         Example:
             >>> _ = store.enqueue("test", {"commit": "4f2a"}, job_id="test-1")
@@ -206,14 +207,14 @@ class Questions:
     def wait_for_job(self, job_id: str, *, wait: float | None = None) -> SettledCall:
         """Wait until a job is done or dead.
 
-        A job that nobody has enqueued yet is waited for, too.
+        It also waits for a job that nobody has enqueued yet.
 
         Args:
             job_id: The job's name.
             wait: Seconds to wait. None waits forever.
 
         Returns:
-            The job as it is then. After `wait` seconds it may be neither: look at its `status`.
+            The job as it is then. After `wait` seconds it may be neither done nor dead: check its `status`.
 
         Example:
             >>> _ = store.enqueue("double", {"number": 21}, job_id="sum-1")
@@ -268,7 +269,7 @@ class Questions:
             queue: Only jobs of this queue.
 
         Returns:
-            The jobs by name, without payload, checkpoint and result; `get_job` has them.
+            The jobs by name, without payload, checkpoint or result; `get_job` returns those.
 
         Example:
             >>> _ = store.enqueue("import", job_id="import-1")
@@ -301,11 +302,12 @@ class Questions:
             owner: Only jobs that this owner has now.
             kind: Only jobs of this kind.
             limit: Jobs per page, 1 to 1,000. With `owner` or `kind`, a page may have fewer and still not be the last.
-            cursor: The `cursor` of the page before.
-            order: `name`; or with a `queue`, `run`: the order in which jobs will run, then those that will not.
+            cursor: The `cursor` of the previous page.
+            order: `name`; or, with a `queue`, `run`: jobs in the order in which they will run, then those that will not
+                run.
 
         Returns:
-            A page that can be iterated, without payload, checkpoint and result. Its `cursor` is None on the last page.
+            A page that can be iterated, without payload, checkpoint or result. Its `cursor` is None on the last page.
 
         Example:
             >>> _ = store.enqueue_many([{"job_id": f"crawl-{n}"} for n in range(3)], kind="crawl")
@@ -338,10 +340,10 @@ class Questions:
         limit: int = PAGE_MAX,
         order: q.Order = "name",
     ) -> q.ListJobs:
-        """Read all pages of `list_jobs`, each when you ask for it.
+        """Read all pages of `list_jobs`, one at a time as you iterate.
 
         Args:
-            prefix: See `list_jobs`, here and for the other arguments.
+            prefix: See `list_jobs` for this and the other arguments.
             status: Only jobs with this status.
             queue: Only jobs of this queue.
             owner: Only jobs that this owner has now.
@@ -394,8 +396,8 @@ class Questions:
     ) -> q.ListClaims:
         """List claims that were live recently, by job, the most urgent job first.
 
-        Most urgent are jobs whose claim was lost and not taken over, then stuck, late and stopping ones, then other
-        live claims, then failed and dead jobs, then settled ones; newest first within each.
+        Jobs are in this order: lost and not taken over, stuck, late, asked to stop, taken over by a live owner, other
+        live claims, failed, dead, ended. Within each group, the newest come first.
 
         Args:
             window: How many seconds to look back.
@@ -466,7 +468,7 @@ class Questions:
         types: Sequence[str] | None = None,
         follow: bool = False,
     ) -> EventsCall:
-        """Read the log, oldest event first. `seq` only grows, so the last one you saw is where to resume.
+        """Read the log, oldest event first. `seq` only grows: to resume, pass the last one you saw as `after`.
 
         A server leaves out what your token may not see.
 
@@ -507,7 +509,7 @@ class Questions:
 
         Args:
             after: Only events after this `seq`.
-            job_id: See `events`, here and for the other arguments.
+            job_id: See `events` for this and the other arguments.
             prefix: Only events of jobs whose name begins with this.
             session_id: Only events of this session and its jobs.
             since: Only events since this time.
@@ -515,7 +517,7 @@ class Questions:
             limit: Events per page, 1 to 1,000. With `prefix` or `types`, a page may have fewer and not be the last.
 
         Returns:
-            A page that can be iterated. Its `after` is where the next one starts; the last page returns the same.
+            A page that can be iterated. Pass its `after` to get the next page, until it no longer changes.
 
         Example:
             >>> _ = store.claim_job("deploy")
@@ -549,13 +551,13 @@ class Questions:
 
     @steps_method
     def list_sessions(self, *, status: SessionStatus | None = None) -> Steps[list[SessionView]]:
-        """List sessions with the jobs bound to them, by principal and id. A server lists your own, or all to operators.
+        """List sessions with the jobs bound to them, by principal and id. Only operators see all of them.
 
         Args:
             status: Only `open`, `closed` or `expired` sessions.
 
         Returns:
-            The sessions, without their contexts; `get_session` has them.
+            The sessions, without their contexts; `get_session` returns those.
 
         Example:
             >>> session = store.open_session("agent-3", session_id="main")
@@ -658,7 +660,7 @@ class Questions:
 
     @backup_method
     def backup(self, path: str | os.PathLike[str], on_step: OnStep | None = None) -> tuple[str, OnStep | None]:
-        """Copy an embedded store to a new file while others keep writing. `octostore restore` turns it into a store.
+        """Copy an embedded store to a new file while others keep writing. Use `octostore restore` to restore it.
 
         Args:
             path: The file to create.
@@ -680,7 +682,7 @@ class Questions:
 
     @steps_method
     def close(self) -> Steps[None]:
-        """Close the connection. Calls after this raise `Unreachable`. What was acknowledged is durable.
+        """Close the connection. Later calls raise `Unreachable`. Acknowledged writes are durable.
 
         Example:
             >>> with octostore.connect("memory:") as store:  # closes it at the end

@@ -99,7 +99,7 @@ class KeptSession:
 
     @thread_method
     def save(self, context: Any, *, phase: Phase | None = None) -> None:
-        """Save the session's context, for itself and for the next one with its id.
+        """Save the session's context, for this session and the next one with its id.
 
         Args:
             context: Any JSON value up to 256 KiB. It replaces the last one.
@@ -120,14 +120,14 @@ class KeptSession:
 
     @thread_method
     def hand_over(self, to_agent: str, note: str | None = None) -> HandedOverReply:
-        """Pass the session on to another agent, with its context and its claims. This one is then over.
+        """Pass the session on to another agent, with its context and its claims. Your lease ends at once.
 
         Args:
-            to_agent: The agent who may open it.
+            to_agent: The agent who may open the session.
             note: A note for that agent.
 
         Returns:
-            Until when `to_agent` can open it, and the jobs that went with it.
+            How long `to_agent` has to open the session (`expires_at`), and the jobs that went with it.
 
         Raises:
             LeaseLost: The session has ended.
@@ -148,7 +148,7 @@ class KeptSession:
         """End the session and release its claims. The context stays, for the next session with this id.
 
         Raises:
-            LeaseLost: The session has ended already.
+            LeaseLost: The session has already ended.
 
         Example:
             >>> session = store.open_session("agent-3")
@@ -157,10 +157,10 @@ class KeptSession:
         self._close()
 
     def remaining(self) -> float:
-        """Say how long the session surely lives if no more heartbeats get through.
+        """Say how long the session is certain to live if no more heartbeats get through.
 
         Returns:
-            Seconds; 0 once it is lost.
+            Seconds; 0 once the session is lost.
 
         Example:
             >>> session = store.open_session("agent-3", ttl=120)
@@ -204,8 +204,8 @@ class KeptSession:
 class Session(Blocking, KeptSession):
     """A worker's session: one heartbeat for any number of claims, and a context that outlives the process.
 
-    In a `with` block it heartbeats by itself and is closed at the end; otherwise call `keepalive()`. `lost` is an event
-    that is set if the block's heartbeats fail until the session, and every claim bound to it, may have ended.
+    In a `with` block it heartbeats by itself and is closed at the end; otherwise call `keepalive()`. `lost` is an
+    event. It is set if heartbeats fail until the session, and every claim bound to it, may have expired.
 
     Example:
         >>> with store.open_session("agent-3", session_id="main") as session:
@@ -222,7 +222,7 @@ class Session(Blocking, KeptSession):
         super().__init__(port, reply, asked_at, self.lost, on_lost=on_lost)
 
     def since(self) -> Iterator[Event]:
-        """Read what happened to the session and its jobs after the context it was opened with was saved.
+        """Read what has happened to the session and its jobs since the context it was opened with was saved.
 
         Returns:
             The events, oldest first. `AsyncSession` returns a list.

@@ -102,8 +102,8 @@ class SessionCalls(Generic[ClaimT, EventT]):
     ) -> ClaimCall[ClaimReply]:
         """Open a session and claim its next task, in one step.
 
-        A session runs one task at a time, and `release_task` ends both. A session that was handed over to `agent`
-        comes with its task.
+        A session runs one task at a time, and `release_task` ends both task and session. A session that was handed over
+        to `agent` comes with its task.
 
         Args:
             session_id: The session to open or resume.
@@ -115,7 +115,7 @@ class SessionCalls(Generic[ClaimT, EventT]):
             wait: Seconds to wait for a task. None waits forever.
             request_id: Makes a retry safe.
             max_silence: Seconds without progress after which the owner counts as `stuck`.
-            lease_id: The lease of a session that you have open. The task is then claimed within it, `ttl` has no
+            lease_id: The lease of a session that you have open. The task is then claimed in that session, `ttl` has no
                 effect, and `release_job` ends the task and leaves the session open.
             traceparent: The W3C trace context of this attempt.
 
@@ -252,12 +252,12 @@ class SessionCalls(Generic[ClaimT, EventT]):
 
         Args:
             session_id: The session. For operators, `ci/main` is the session `main` of the principal `ci`.
-            to_agent: The agent who may open it.
+            to_agent: The agent who may open the session.
             note: A note for that agent.
-            lease_id: The session's lease. Only operators can do without.
+            lease_id: The session's lease. Only operators can omit it.
 
         Returns:
-            Until when `to_agent` can open it, and the jobs that went with it.
+            How long `to_agent` has to open the session (`expires_at`), and the jobs that went with it.
 
         Raises:
             LeaseLost: The session has ended.
@@ -278,13 +278,13 @@ class SessionCalls(Generic[ClaimT, EventT]):
 
         Args:
             session_id: The session. For operators, `ci/main` is the session `main` of the principal `ci`.
-            lease_id: The session's lease. Only operators can do without.
+            lease_id: The session's lease. Only operators can omit it.
 
         Returns:
             The session's id.
 
         Raises:
-            LeaseLost: The session has ended already.
+            LeaseLost: The session has already ended.
             NotFound: There is no such session.
 
         Example:

@@ -17,8 +17,8 @@ class OctoStore(Calls["HeldClaim", threading.Event], Reader):
     Get one from `octostore.connect()`. It is safe to use from many threads, and after `fork()`. Every call is safe to
     repeat: a second call with the same `request_id`, lease or name finds what the first one did.
 
-    Every call raises `InvalidInput` for arguments out of bounds (nothing has changed then), `Unreachable` if the store
-    does not answer, and `NotAllowed` if your token does not permit it.
+    Every call raises `InvalidInput` for arguments out of bounds (nothing is changed), `Unreachable` if the store does
+    not reply, and `NotAllowed` if your token does not permit the call.
 
     Example:
         >>> store = octostore.connect("memory:")

@@ -51,7 +51,7 @@ WORKER_STOPPED = "the worker was stopped before it started the job"
 
 
 class Deferred(Exception):  # a handler's outcome, not an error
-    """Raise it in a handler that cannot do the job now, for example because a quota is used up. Uses no attempt.
+    """Raise this in a handler that cannot do the job now, for example because a quota is used up. Uses no attempt.
 
     Args:
         retry_after: Seconds until the job can be claimed again, 60 by default.
@@ -80,7 +80,7 @@ class Deferred(Exception):  # a handler's outcome, not an error
 
 
 class Failed(Exception):  # a handler's outcome, not an error
-    """Raise it in a handler to fail the job with a text of your own. It is recorded as it is, and not logged.
+    """Raise this in a handler to fail the job with your own error text. It is recorded as it is, and not logged.
 
     Example:
         >>> def handle(claim):

@@ -11,11 +11,11 @@ Attention: TypeAlias = Literal["lost", "stuck", "late", "stopping", "failed", "d
 
 
 class ClaimView(Reply, frozen=True):
-    """A claim, live or ended. An expired claim has ended immediately, whether or not the log says so yet."""
+    """A claim, live or ended. A claim ends as soon as it expires, whether or not the log says so yet."""
 
     owner: str
     principal: str | None
-    """Its principal. Here, in `ttl` and in `took_over_from`, also None if the log no longer says."""
+    """Its principal. Like `ttl` and `took_over_from`, None if the log no longer says."""
     fencing_token: int
     attempt: int
     claimed_at: Moment
@@ -37,7 +37,7 @@ class ClaimView(Reply, frozen=True):
     progress: ProgressView | None = None
     """Of a live claim, like the fields below."""
     late_at: Moment | None = None
-    """After this it has missed heartbeats but still has time: it is `late`."""
+    """After this time the claim is `late`: its owner has missed heartbeats but still has time."""
     late: bool = False
     stuck: bool = False
     """It sends heartbeats, but has not reported progress for longer than its `max_silence`."""
@@ -50,10 +50,10 @@ class ClaimView(Reply, frozen=True):
 
 
 class JobClaims(Reply, frozen=True):
-    """The claims of a job, oldest first; `more` if older ones are left out.
+    """The claims of a job, oldest first; `more` is true if older ones are left out.
 
-    `attention` is why someone should look: `lost` (it expired or was taken away, and nobody has taken over), `stuck`,
-    `late`, `stopping` (the owner was asked to stop), `failed` (and will be retried), or `dead`.
+    `attention` says why someone should look: `lost` (the claim expired or was taken away, and nobody has taken over),
+    `stuck`, `late`, `stopping` (the owner was asked to stop), `failed` (and will be retried), or `dead`.
     """
 
     job_id: str
@@ -68,8 +68,9 @@ class JobClaims(Reply, frozen=True):
 class ClaimsPage(Reply, frozen=True):
     """Claims that were live at some time from `since` to `at`, by job; the most urgent first.
 
-    All of it is as of event `seq`: follow the log from there, and nothing is missed or repeated. `more` if jobs may
-    have been left out. `last_claim_at` is when one of the jobs was last claimed, if that was recent enough to be found.
+    All of it is as of event `seq`: follow the log from there, and nothing is missed or repeated. `more` is true if jobs
+    may have been left out. `last_claim_at` is when one of the jobs was last claimed, if that was recent enough to be
+    found.
     """
 
     at: Moment

@@ -48,7 +48,7 @@ def _restore(kind: type[OctoStoreError], args: tuple[Any, ...], attributes: dict
 class InvalidInput(OctoStoreError):
     """An argument is wrong; nothing changed.
 
-    `field` is its name. If it is out of bounds, `limit` is the bound and `size` what it was.
+    `field` is its name. If it is out of bounds, `limit` is the bound and `size` is what you passed.
     """
 
     code = "invalid_input"
@@ -60,10 +60,10 @@ class InvalidInput(OctoStoreError):
         self.size = size
 
     def about(self, field: str) -> "InvalidInput":
-        """Name the field differently, as the caller knows it.
+        """Replace the field's name with the one the caller knows.
 
         Args:
-            field: The caller's name for it.
+            field: The caller's name for the field.
 
         Returns:
             The same error with that name.
@@ -76,10 +76,10 @@ class InvalidInput(OctoStoreError):
 
 
 class Held(OctoStoreError):
-    """Someone else owns it and is alive.
+    """Someone else owns the job or session, and is alive.
 
-    `owner` is who, since `claimed_at`; it was alive at `heartbeat_at` and keeps the job until `expires_at` unless it
-    heartbeats again. `metadata` and `progress` are what it says about its work.
+    `owner` has had it since `claimed_at`, was alive at `heartbeat_at`, and keeps it until `expires_at`, or longer with
+    another heartbeat. `metadata` and `progress` are what the owner says about its work.
     """
 
     code = "held"
@@ -163,7 +163,7 @@ class NotAllowed(OctoStoreError):
 
 
 class NotFound(OctoStoreError):
-    """There is no such job, session or token. `job_id` is the job that no one has ever claimed or enqueued."""
+    """There is no such job, session or token. For a job, `job_id` is its name."""
 
     code = "not_found"
 
@@ -175,13 +175,13 @@ class NotFound(OctoStoreError):
 class Unreachable(OctoStoreError):
     """The store did not reply, so nothing is known about the job; a write may or may not have happened.
 
-    `reason` is a stable word:
+    `reason` is one of these stable words:
 
     - `busy`, `disk_full`, `read_only`, `not_a_database`, `newer_schema`, `corrupt`, `closed`, `io`;
     - `no_store`: there is no store here yet; `moved`: the store is gone, or another one is in its place;
     - `restored_behind`: the store was restored from an older backup, which does not know this lease;
     - `in_use`: others use the store that a backup would replace;
-    - `late`: the caller had given up before it was the call's turn, and nothing was done;
+    - `late`: the caller had given up before the call ran, and nothing was done;
     - `denied`: the database refused the login; `address`: a server cannot listen there;
     - `network`: no connection, or no response in time; `server`: the response is not OctoStore's;
     - `certificate`: the server's certificate is not trusted;
@@ -197,7 +197,7 @@ class Unreachable(OctoStoreError):
 
     @property
     def is_lasting(self) -> bool:
-        """Whether retrying is useless until someone fixes it."""
+        """Whether retrying is useless until someone fixes the problem."""
         return self.reason in {
             "certificate",
             "corrupt",

@@ -229,9 +229,9 @@ class LogEntry(msgspec.Struct, frozen=True):
 class Event(msgspec.Struct, frozen=True, kw_only=True):
     """An event as readers see it. `data` holds the details of its type.
 
-    `actor` is the principal that caused it, `agent` the owner or agent it is about, by its own name. `reason` says why,
-    if there is a reason. `session_principal` is the owner of `session_id`: other principals may use the same id. Events
-    from earlier versions lack it; their ids are unique.
+    `actor` is the principal that caused it; `agent` is the owner or agent it is about, by the name it chose. `reason`
+    says why, if a reason was given. `session_principal` is the principal that owns the session `session_id`: other
+    principals may use the same id. Events from earlier versions lack this field; their session ids are unique.
     """
 
     seq: int

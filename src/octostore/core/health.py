@@ -14,7 +14,7 @@ TAKEN_BACK_MS = 3_600_000
 
 
 class Threshold(msgspec.Struct, frozen=True):
-    """The counts at which the status changes; None: never.
+    """The counts at which the status changes; None means never.
 
     Example:
         >>> strict = octostore.Thresholds(dead=octostore.Threshold(1, 10))

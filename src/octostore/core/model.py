@@ -193,7 +193,7 @@ class Session(SecretFree, msgspec.Struct):
     offered: bool = False
     """Handed over to `agent`, who has not opened it yet."""
     note: str | None = None
-    """The note of the agent that handed it over."""
+    """The note from the agent that handed it over."""
     in_flight: bytes = b"[]"
     """The jobs it held when it was lost and has not claimed since, as JSON."""
     giver_lease_id: str | None = None

@@ -60,7 +60,7 @@ class JobOwner(Reply, frozen=True, dict=True):
     session_id: str | None
     host: str | None = None
     pid: int | None = None
-    """The process that made the claim, as it says itself. For a plain HTTP client `host` is its address."""
+    """The process that made the claim, as reported by the owner. For a plain HTTP client, `host` is its address."""
     max_silence: float | None = None
     """How many seconds it may go without progress."""
     last_progress_at: Moment | None = None
@@ -123,8 +123,8 @@ class ClaimReply(Reply, frozen=True, dict=True):
 
     - `claimed`: the job is yours. `lease_id` authorises your writes; send `fencing_token` along when you write to other
       systems. `payload` came with the job; `checkpoint`, `note` and `previous` are what earlier attempts left.
-    - `held`: `owner` has it since `claimed_at`, was alive at `heartbeat_at`, and keeps it until `expires_at` unless it
-      heartbeats again.
+    - `held`: `owner` has had it since `claimed_at`, was alive at `heartbeat_at`, and keeps it until `expires_at`, or
+      longer with another heartbeat.
     - `done`: finished, with `result`.
     - `delayed`: no one has it, but it cannot be claimed before `available_at` (backoff, schedule, lock delay, full
       queue), or while its queue is paused (`pause`).
@@ -154,10 +154,10 @@ class ClaimReply(Reply, frozen=True, dict=True):
     lease_id: str | None = None
     """The secret that authorises writes under this claim."""
     replayed: bool = False
-    """This repeats an earlier call with the same `request_id`, and is the same claim."""
+    """This repeats an earlier call with the same `request_id`, and returns the same claim."""
     ttl: float | None = None
     remaining_ms: int | None = None
-    """How long the lease lasts from the moment you sent the request."""
+    """How long the lease lasts, from the time you sent the request."""
     renew_after_ms: int | None = None
     """When to send the next heartbeat."""
     raw_payload: msgspec.Raw = raw("payload")
@@ -198,11 +198,11 @@ class HeartbeatReply(Reply, frozen=True):
     job_id: str
     expires_at: Moment
     remaining_ms: int
-    """How long the lease lasts from the moment you sent the request."""
+    """How long the lease lasts, from the time you sent the request."""
     renew_after_ms: int
     """When to send the next heartbeat."""
     number: int | None = None
-    """The newest numbered write of this kind. If it is higher than yours, yours came late."""
+    """The number of the newest write of this kind. If it is higher than yours, yours came late."""
     stuck: bool = False
     """You have reported no progress for `max_silence` seconds."""
     stop_requested: StopView | None = None
@@ -233,13 +233,13 @@ class ReleaseReply(Reply, frozen=True):
 
 
 class UndoReply(Reply, frozen=True):
-    """`undone` is False if the claim or session had ended, or if a caller that knows of it may rely on it."""
+    """Whether it was `undone`: not if the claim or session had ended, or a caller that knows of it may rely on it."""
 
     undone: bool
 
 
 class EnqueueReply(Reply, frozen=True):
-    """A job in its queue. `created` is False if it was enqueued before; nothing changed then."""
+    """A job in its queue. `created` says whether this call enqueued it; if not, nothing changed."""
 
     job_id: str
     created: bool
@@ -252,7 +252,7 @@ class EnqueueReply(Reply, frozen=True):
 
 
 class JobView(Reply, frozen=True, dict=True):
-    """A job as it is now. A name that no one has ever claimed or enqueued is `free` and not `is_known`."""
+    """A job as it is now. A name that no one has ever claimed or enqueued is `free`, but not `is_known`."""
 
     job_id: str
     status: Status
@@ -285,7 +285,7 @@ class JobView(Reply, frozen=True, dict=True):
 
 
 class SimilarNames(Reply, frozen=True):
-    """Whether there is a job of this name; if not, up to three similar names, the best first."""
+    """Whether there is a job with this name; if not, up to three similar names, best first."""
 
     job_id: str
     is_known: bool
@@ -293,7 +293,7 @@ class SimilarNames(Reply, frozen=True):
 
 
 class JobPage(Reply, frozen=True):
-    """One page of jobs; iterate over it. Pass `cursor` for the next page; None means that this was the last."""
+    """One page of jobs. Pass its `cursor` for the next page; the last page has none."""
 
     jobs: list[JobView]
     cursor: str | None
@@ -303,7 +303,7 @@ class JobPage(Reply, frozen=True):
 
 
 class EventPage(Reply, frozen=True):
-    """One page of events; iterate over it. `after` is where the next page starts, even if this one is empty."""
+    """One page of events. `after` is where the next page starts, even if this one is empty."""
 
     events: list[Event]
     after: int
@@ -346,7 +346,7 @@ class SessionReply(Reply, frozen=True, dict=True):
     resumed: bool
     """A session with this id existed before."""
     replayed: bool
-    """This repeats an earlier call with the same `request_id`, and is the same session."""
+    """This repeats an earlier call with the same `request_id`, and returns the same session."""
     ttl: float
     opened_at: Moment
     expires_at: Moment
@@ -357,7 +357,7 @@ class SessionReply(Reply, frozen=True, dict=True):
     """The event that saved the context."""
     phase: Phase = "idle"
     note: str | None = None
-    """The note of the agent that handed it over."""
+    """The note from the agent that handed it over."""
     in_flight: list[InFlight] = []
     """What it was working on before it was resumed or handed over."""
 
@@ -365,7 +365,7 @@ class SessionReply(Reply, frozen=True, dict=True):
 
 
 class KeepaliveReply(Reply, frozen=True):
-    """The session was extended, and every claim bound to it."""
+    """The session and every claim bound to it were extended."""
 
     session_id: str
     expires_at: Moment
@@ -452,13 +452,13 @@ class QueueView(Reply, frozen=True):
 
 
 class QueueStatus(Reply, frozen=True):
-    """What is in a queue. Counts stop at `counted_to`, which means that many or more."""
+    """What is in a queue. Counts stop at `counted_to`: that number means that many or more."""
 
     queue: str
     all_done: bool
     """No job is ready, due later or claimed. Also true for a queue that never had a job."""
     ready: int
-    """Can be claimed now, unless `max_claimed` are claimed already."""
+    """Can be claimed now, unless `max_claimed` jobs are already claimed."""
     later: int
     """Scheduled, deferred, or waiting for a retry."""
     available_at: Moment | None
@@ -471,7 +471,7 @@ class QueueStatus(Reply, frozen=True):
     max_claimed: int | None
     counted_to: int
     kinds: list[str] | None = None
-    """The kinds that `ready`, `later` and `claimed` count, if you asked for some."""
+    """The kinds that `ready`, `later` and `claimed` count, if you asked for specific kinds."""
     oldest_due_at: Moment | None = None
     """Since when the oldest `ready` job has been due."""
     paused: bool = False
@@ -496,11 +496,11 @@ class QueueFigures(QueueStatus, frozen=True, kw_only=True):
 
 
 class QueueList(Reply, frozen=True):
-    """The longest queues first; `more` if there are others.
+    """The longest queues first; `more` is true if there are others.
 
-    A server counts at most every 10 seconds: `counted_at` is when it did. Counts stop at `counted_to`, which means
-    that many or more. Rates are per `bucket_seconds` since `rates_since`: an hour, or less if the log is very busy.
-    Buckets start at full minutes, so the first and the last may be shorter.
+    A server counts at most every 10 seconds: `counted_at` is when it did. Counts stop at `counted_to`: that number
+    means that many or more. Rates are per `bucket_seconds` since `rates_since`: an hour, or less if the log is very
+    busy. Buckets start at full minutes, so the first and the last may be shorter.
     """
 
     queues: list[QueueFigures]
@@ -563,7 +563,7 @@ class StoreKey(Reply, frozen=True):
 
 
 class Figures(Reply, frozen=True):
-    """Counts of everything, and the health `status` they add up to; see `health`."""
+    """Counts of everything, and the health `status` they add up to."""
 
     claimed: int
     late: int
@@ -584,7 +584,7 @@ class Figures(Reply, frozen=True):
     store_id: str = ""
     """Generated when the store was created."""
     stuck: int = 0
-    """Claims whose owners heartbeat but report no progress for longer than their `max_silence`."""
+    """Claims whose owners heartbeat but have reported no progress for longer than their `max_silence`."""
     status: HealthStatus = "ok"
     reasons: list[str] = []
 
@@ -602,14 +602,14 @@ class Recovery(Reply, frozen=True):
     ttl: float
     expired_at: Moment
     late_ms: int
-    """How long after that it was noticed."""
+    """How long after `expired_at` the expiry was noticed."""
     status: Status
     """The job's status now."""
     available_at: Moment
 
 
 class ProbeReply(Reply, frozen=True):
-    """The store was written to, durably. `version` is that of the OctoStore that wrote."""
+    """The store accepted a durable write. `version` is the version of OctoStore that made it."""
 
     seq: int
     at: Moment
@@ -624,7 +624,7 @@ class ChangedReply(Reply, frozen=True):
 
 
 class RecoverReply(Reply, frozen=True):
-    """One step of a recovery; call again unless it `is_complete`."""
+    """One step of a recovery; call again until `is_complete`."""
 
     recovered: list[Recovery]
     is_complete: bool

@@ -16,7 +16,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     base_ms: int = 2_000
     """The delay after the first failure."""
     factor: float = 2.0
-    """How much longer each further delay is."""
+    """How many times longer each further delay is."""
     cap_ms: int = 900_000
     """The longest delay."""
     jitter: float = 0.25

@@ -18,7 +18,7 @@ _UNLOGGED = {"claim", "expires_at", "heartbeat_at", "raw_context", "raw_payload"
 
 
 class Verification(Reply, frozen=True):
-    """What was checked, up to event `last_seq`; and what is wrong, if anything (the first hundred problems)."""
+    """What was checked, up to event `last_seq`, and the first hundred problems, if any."""
 
     events: int
     claims: int

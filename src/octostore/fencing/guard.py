@@ -19,7 +19,8 @@ class FenceGuard:
 
     The tokens of all keys should come from one store, because the guard remembers at most `max_keys` keys and forgets
     the least recently used one. A forgotten key counts as seen with the highest token ever forgotten, so a stale token
-    is always refused. The price: the live owner of a forgotten key is refused, too, if its claim is older than that.
+    is always refused. The price: the live owner of a forgotten key is refused, too, if its own token is lower than
+    that.
 
     Args:
         max_keys: How many keys to remember.
@@ -45,9 +46,9 @@ class FenceGuard:
         self._newest_forgotten = 0
 
     def check(self, key: Hashable, token: int) -> None:
-        """Remember a token, unless a higher one was seen. The same token passes again.
+        """Accept and remember a token, unless a higher one was seen. The same token passes again.
 
-        A newer claim can still write between this check and your write; `entering` excludes that.
+        A newer claim can still write between this check and your write; `entering` prevents that.
 
         Args:
             key: What you are about to write.
@@ -55,7 +56,7 @@ class FenceGuard:
 
         Raises:
             StaleToken: A higher token was seen for this key.
-            InvalidInput: No claim has such a token.
+            InvalidInput: `token` is not one that a claim can have.
 
         Example:
             >>> guard = octostore.fencing.FenceGuard()
@@ -71,7 +72,7 @@ class FenceGuard:
 
         A newer claim waits for the block of an older one, however long it takes. The token stays seen if the block
         raises. A thread can enter the same key again inside the block. Tasks of one event loop share a thread, so do
-        not `await` in it.
+        not `await` inside it.
 
         Args:
             key: What you are about to write.
@@ -82,7 +83,7 @@ class FenceGuard:
 
         Raises:
             StaleToken: A higher token was seen for this key.
-            InvalidInput: No claim has such a token.
+            InvalidInput: `token` is not one that a claim can have.
 
         Example:
             >>> guard, cache = octostore.fencing.FenceGuard(), {}

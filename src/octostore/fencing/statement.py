@@ -37,8 +37,8 @@ class Statement(NamedTuple):
 class FencedUpdate:
     """A guarded write, ready to run with any driver.
 
-    Run `write`. If it returns rows, they were written. If not, nothing was: run `look`, and pass its rows to `refusal`
-    for the exception that says why.
+    Run `write`. If it returns rows, they were written. If not, nothing was written: run `look`, and pass its rows to
+    `refusal` for the exception that says why.
 
     Example:
         >>> update = octostore.fencing.build_fenced_update(
@@ -58,9 +58,9 @@ class FencedUpdate:
     def refusal(self, found: Sequence[Any]) -> StaleToken | MissingRow:
         """Tell a stale token from a missing row, after `write` has written nothing.
 
-        The row may have changed in between. That is harmless, because the write was refused; only the reason may be
-        that of a moment later. A row that `look` finds open to this token was added since, or the database hides it
-        from writes: it counts as missing.
+        The row may have changed in between. That is harmless, because the write was refused; only the reason may
+        reflect the later state. If `look` finds a row that would accept this token, the row was added since, or the
+        database hides it from writes: it counts as missing.
 
         Args:
             found: The rows that `look` returned.
@@ -92,7 +92,7 @@ def build_fenced_update(
     """Build the statements that `fenced_update` runs, for drivers it does not know.
 
     Args:
-        table: See `fenced_update`, here and for the other arguments.
+        table: See `fenced_update` for this and the other arguments.
         key: The columns that identify the row, with their values.
         values: The columns to write. Without them only the fence is raised.
         token: The fencing token of your claim.
@@ -104,7 +104,7 @@ def build_fenced_update(
         The statements.
 
     Raises:
-        InvalidInput: A name has other characters than letters, digits and `_`; `key` is empty or has None in it; or
+        InvalidInput: A name has characters other than letters, digits and `_`; `key` is empty or contains None; or
             `fence` is among `key` or `values`.
 
     Example:

@@ -52,15 +52,15 @@ def fenced_update(
     raise the fence: otherwise an older claim could still write in between.
 
     Args:
-        connection: A connection or cursor of `sqlite3`, `apsw` (SQLite 3.35 or later) or psycopg 3. For others pass
-            their `paramstyle`, or use `build_fenced_update`.
+        connection: A connection or cursor of `sqlite3`, `apsw` (SQLite 3.35 or later) or psycopg 3. For other drivers,
+            pass `paramstyle`, or use `build_fenced_update`.
         table: The table, or `schema.table`. Names are quoted, so PostgreSQL respects their case.
         key: The columns that identify the row, with their values. They must be unique in the table.
         values: The columns to write. Without them only the fence is raised.
         token: The fencing token of your claim.
         fence: The column for the fencing token: BIGINT in PostgreSQL, INTEGER in SQLite. NULL means not written yet.
         once: Let each claim write at most once; a repeat raises `StaleToken`.
-        paramstyle: How the driver writes parameters, if it is not one of these three.
+        paramstyle: How the driver writes parameters, if it is not one of the three above.
 
     Raises:
         StaleToken: A newer claim has written; nothing was written now.

@@ -48,7 +48,7 @@ FAMILIES = {
         ),
         Family("counter", "events_total", "Events appended to the log.", ("type",)),
         Family("counter", "expiries_total", "Claims that expired."),
-        Family("counter", "takeovers_total", "Claims of a job whose last owner had lost it."),
+        Family("counter", "takeovers_total", "Claims of a job that its last owner had lost."),
         Family(
             "histogram", "request_seconds", "Time per request; waiting claims include their wait.", ("route", "status")
         ),
@@ -56,12 +56,14 @@ FAMILIES = {
         Family("histogram", "batch_size", "Commands per transaction."),
         Family("gauge", "claimed_jobs", "Live claims."),
         Family("gauge", "late_claims", "Live claims whose owners have missed heartbeats."),
-        Family("gauge", "stuck_claims", "Live claims whose owners report no progress for longer than max_silence."),
+        Family(
+            "gauge", "stuck_claims", "Live claims whose owners have reported no progress for longer than max_silence."
+        ),
         Family("gauge", "dead_jobs", "Dead letters: jobs out of attempts or cancelled."),
         Family("gauge", "open_sessions", "Live sessions."),
         Family("gauge", "queued_jobs", "Queued jobs, in the 100 longest queues."),
         Family("gauge", "oldest_due_seconds", "How long the oldest ready job has waited; 0 if none is ready."),
-        Family("gauge", "waiting_claims", "Requests that wait for a job."),
+        Family("gauge", "waiting_claims", "Requests that are waiting for a job."),
         Family("gauge", "open_streams", "Open event streams."),
         Family("gauge", "build_info", "Always 1; the label is the version of the server.", ("version",)),
         Family("gauge", "queue_depth", "Queued jobs per queue, for the 100 longest.", ("queue",)),

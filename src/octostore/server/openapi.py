@@ -18,7 +18,7 @@ from octostore.wire.failures import Failure, Problem
 
 SUMMARY = "One owner per job, ownership that anyone can see, and recovery when a worker disappears."
 DESCRIPTION = (
-    f"Calls that change something accept the header `{DEADLINE_HEADER}`: how many milliseconds you wait for the "
+    f"Calls that change something accept the header `{DEADLINE_HEADER}`: how many milliseconds you will wait for the "
     "response. If the deadline passes before the call runs, nothing is changed and you get 408 `too_late`."
 )
 JSON = "application/json"

@@ -124,7 +124,7 @@ class ClaimTaskBody(Body):
     queues: f.TaskQueues
     kinds: f.Kinds | None = None
     metadata: f.Metadata = None
-    ttl_seconds: f.Ttl = limits.TTL_DEFAULT_SECONDS
+    ttl_seconds: f.TaskTtl = limits.TTL_DEFAULT_SECONDS
     wait_seconds: f.Wait = 0
     request_id: f.RequestId | None = None
     host: f.Host | None = None
@@ -268,7 +268,7 @@ class OpenSessionBody(Body):
     agent: f.Owner | None = None
     ttl_seconds: f.SessionTtl | None = None
     session_id: f.NewSessionId | None = None
-    request_id: f.RequestId | None = None
+    request_id: f.SessionRequestId | None = None
 
     RULES: ClassVar = [
         {
@@ -290,20 +290,20 @@ class OpenSessionBody(Body):
 class SessionLeaseBody(Body):
     """The principal of a lock client's session may leave out the lease."""
 
-    lease_id: f.LeaseId | None = None
+    lease_id: f.SessionLease | None = None
 
 
 class SaveSessionBody(Body):
     context: f.Context
     phase: f.PhaseWord | None = None
-    lease_id: f.LeaseId | None = None
+    lease_id: f.SessionLease | None = None
     number: f.WriteNumber | None = None
 
 
 class HandOverBody(Body):
     to_agent: f.ToAgent
     note: f.Note | None = None
-    lease_id: f.LeaseId | None = None
+    lease_id: f.SessionLease | None = None
 
 
 class TokenBody(Body):

@@ -44,8 +44,8 @@ _OF_HELD = ("owner", "claimed_at", "heartbeat_at", "expires_at", "metadata", "pr
 ERRORS = {
     # From the store
     "invalid_input": ErrorKind(InvalidInput, 400, 64, _CORRECT, ("field", "limit", "size")),
-    "held": ErrorKind(Held, 409, 11, "Wait for it, or ask its owner.", _OF_HELD),
-    "done": ErrorKind(AlreadyDone, 409, 10, "Use its result, or requeue it to run it again."),
+    "held": ErrorKind(Held, 409, 11, "Wait, or ask the owner.", _OF_HELD),
+    "done": ErrorKind(AlreadyDone, 409, 10, "Use the job's result, or requeue the job to run it again."),
     "lease_lost": ErrorKind(LeaseLost, 409, 20, _STOP, ("job_id", "ended", "holder")),
     "conflict": ErrorKind(Conflict, 409, 64, "Check the current state first; nothing was changed.", ("status",)),
     "limit_exceeded": ErrorKind(LimitExceeded, 409, 77, _FEWER, ("status", "limit")),

@@ -47,7 +47,7 @@ class _Live(_Owned):
 
 
 class Claimed(_Live, tag="claimed"):
-    """The job is yours. `lease_id` authorizes every later write; `fencing_token` protects what you write elsewhere."""
+    """The job is yours. `lease_id` authorises every later write; `fencing_token` protects what you write elsewhere."""
 
     lease_id: str
     ttl: Annotated[float, Meta(description="Seconds.")]
@@ -178,7 +178,7 @@ class SessionList(msgspec.Struct, kw_only=True):
 
 
 class NewToken(TokenView, frozen=True, kw_only=True):
-    """`token` is shown only once; it is null if you made the token yourself."""
+    """`token` is shown only once, and not at all if you made the token yourself."""
 
     token: str | None
 

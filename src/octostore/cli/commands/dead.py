@@ -1,7 +1,7 @@
 """List dead jobs: out of attempts, or cancelled.
 
-`octostore requeue` runs them again and `octostore discard` drops them: those you name, or --all. --story shows
-everything about each job: payload, error, last attempts, and full history.
+`octostore requeue` runs them again and `octostore discard` drops them: the ones you name, or all with --all. --story
+shows everything about each job: payload, error, last attempts, and full history.
 """
 
 import argparse

@@ -3,7 +3,7 @@
 The old lease ends at once, and each job gets a new fencing token. The other agent opens the session within its TTL and
 continues where the first one stopped; if it does not, the session expires as usual. You need the session's lease.
 Operators can hand over a session without it, for example when an agent hangs; they name somebody else's session as
-PRINCIPAL/ID, as `octostore sessions` shows it. Exit code 20 if the lease is lost.
+PRINCIPAL/ID, as `octostore sessions` shows it. The exit code is 20 if the lease is lost.
 """
 
 import argparse

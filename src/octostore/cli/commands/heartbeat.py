@@ -1,4 +1,4 @@
-"""Prove you are alive and renew the lease for its TTL. Exit code 20 if the lease is lost.
+"""Prove you are alive and renew the lease for its TTL. The exit code is 20 if the lease is lost.
 
 A claim made with --keep does not need this.
 """

@@ -1,6 +1,6 @@
 """List claimed jobs and their owners, or jobs of another status.
 
-With --queue, list every job in that queue: those that wait, in the order in which they will run, then claimed, dead and
+With --queue, list every job in that queue: waiting jobs in the order in which they will run, then claimed, dead and
 done ones.
 """
 

@@ -1,6 +1,6 @@
 """Claim the next job of a queue. If there is none now, exit with 10 and show what else is in the queue.
 
-With --json, `all_done` is true if every job is done or dead, and false if there is just nothing for you now.
+With --json, `all_done` is true if every job is done or dead, and false if jobs remain that cannot be claimed now.
 
 With --keep, the job stays yours without heartbeats until you release it; see `octostore claim --help`.
 """

@@ -1,7 +1,7 @@
 """Print what an agent should know before it starts, in at most 1,500 characters.
 
-What you hold, what others hold, and the commands you need. It is meant for an agent's context, so it always succeeds:
-if the store cannot be reached, it says so.
+This is what you hold, what others hold, and the commands you need. It is meant for an agent's context, so the command
+always succeeds: if the store cannot be reached, it says so.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """Show others what you are doing.
 
-Inside a command started by `run` or `work`, it is about that job. Elsewhere it is about the claim kept for you
+Inside a command started by `run` or `work`, this is about that job. Elsewhere it is about the claim kept for you
 (`claim --keep`), or the one whose lease is in OCTOSTORE_LEASE_ID; name the JOB if you keep several.
 """
 

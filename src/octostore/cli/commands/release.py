@@ -2,7 +2,7 @@
 
 Outcomes: released (free again, or back in its queue); done (finished; later claims get `done`); failed (an enqueued
 job is retried later, or dead after its last attempt); deferred (retried later without using up an attempt). Repeating a
-release is safe and has no further effect. Exit code 20 if the lease is lost.
+release is safe and has no further effect. The exit code is 20 if the lease is lost.
 
 A claim made with --keep is found by your owner name; name the JOB if you keep several.
 """

@@ -21,7 +21,7 @@ EXAMPLES = [
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_matching_options(parser)
-    parser.add_argument("--keep-attempts", action="store_true", help="allow one more attempt instead of all of them")
+    parser.add_argument("--keep-attempts", action="store_true", help="allow one more attempt instead of a full set")
 
 
 def run(arguments: Arguments, context: Context) -> int:

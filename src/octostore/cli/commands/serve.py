@@ -48,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         dest="allow_hosts",
         metavar="NAME",
-        help="also answer requests for this host name",
+        help="also accept requests for this host name",
     )
     add(
         "--allow-origin",
@@ -56,7 +56,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         dest="allow_origins",
         metavar="URL",
-        help="allow requests from web pages of this origin",
+        help="allow requests from web pages with this origin",
     )
     add(
         "--trusted-proxy",
@@ -66,11 +66,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="CIDR",
         help="trust Forwarded and X-Forwarded-For from this network, e.g. 10.0.0.0/8 (unix: from the Unix socket)",
     )
-    add("--base-path", metavar="PATH", help="where a proxy serves it, if that is not /, e.g. /octo")
-    add("--no-ui", action="store_false", dest="has_page", help="leave out the live page")
+    add("--base-path", metavar="PATH", help="path at which a proxy serves it, if not /, e.g. /octo")
+    add("--no-ui", action="store_false", dest="has_page", help="do not serve the live page")
     add("--max-locks", type=positive_integer, metavar="N", help="maximum locks per principal (%(default)s)")
     add(
-        "--max-claims", type=positive_integer, metavar="N", help="maximum other live claims per principal (%(default)s)"
+        "--max-claims",
+        type=positive_integer,
+        metavar="N",
+        help="maximum live claims per principal, locks excluded (%(default)s)",
     )
     add("--max-sessions", type=positive_integer, metavar="N", help="maximum open sessions per principal (%(default)s)")
     add("--max-queued", type=positive_integer, metavar="N", help="maximum queued jobs per principal (%(default)s)")

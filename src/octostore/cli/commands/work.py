@@ -1,9 +1,9 @@
 """Run a command for each job in a queue. It gets the payload on stdin, as JSON; its stdout becomes the result.
 
-If stdout is valid JSON, so is the result; otherwise it is text. If the command fails, the job is retried later. If it
-exits with 75, the job is deferred and no attempt is used up; use this when you are out of quota, for example. The first
-TERM or Ctrl-C lets running commands finish; the second stops them. A worker without --until-empty or --until-done
-reports each job on stderr, unless --quiet. Everything else works as in `octostore run`.
+If stdout is valid JSON, that is the result; otherwise the result is text. If the command fails, the job is retried
+later. If it exits with 75, the job is deferred and no attempt is used up; use this, for example, when you are out of
+quota. The first TERM or Ctrl-C lets running commands finish; the second stops them. A worker without --until-empty or
+--until-done reports each job on stderr, unless --quiet. Everything else works as in `octostore run`.
 """
 
 import argparse
@@ -44,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="exit when every job in the queue is done or dead, including those that others hold or that are due later",
     )
-    add("--max-jobs", type=positive_integer, metavar="N", help="exit after N jobs, whatever became of them")
+    add("--max-jobs", type=positive_integer, metavar="N", help="exit after N jobs, whatever their outcome")
     add(
         "--deferred-exit",
         type=integer_from(1, 255),

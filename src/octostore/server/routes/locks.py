@@ -319,7 +319,7 @@ ROUTES = [
             "count as one, and all of them get the lock**: give each its own `holder` or metadata. During the lock "
             "delay after a release, you get 409 with `delayed`."
         ),
-        headers={"Idempotency-Key": f.Holder},
+        headers={"Idempotency-Key": f.HolderHeader},
         responses={200: LockAcquired | LockHeld, 409: LockDelayed},
         codes={
             400: ("invalid_lock_name", "invalid_ttl"),
@@ -381,7 +381,7 @@ ROUTES = [
         "watch_lock",
         handler=watch_lock,
         summary="Watch a lock",
-        description="Sends the current state first, `acquired` or `released`; then also `renewed` and `expired`.",
+        description="Sends the current state first, `acquired` or `released`; later also `renewed` and `expired`.",
         stream=WatchFrame,
         codes={400: ("invalid_lock_name",), 409: ("limit_exceeded",)},
         translate=with_lock_codes,

@@ -22,7 +22,7 @@ class RpcMessage(msgspec.Struct, kw_only=True, omit_defaults=True):
     jsonrpc: Annotated[Literal["2.0"], Meta(description="Always `2.0`.")]
     method: Annotated[str, Meta(description="The method.", examples=["tools/call"])]
     id: (
-        Annotated[str | int, Meta(description="Your id for the message; the response has the same.")]
+        Annotated[str | int, Meta(description="Your id for the message; the response has the same id.")]
         | msgspec.UnsetType
     ) = msgspec.UNSET
     params: Annotated[dict[str, Any] | None, Meta(description="The method's parameters.")] = None

@@ -96,10 +96,10 @@ ROUTES = [
         summary="Log a browser in",
         description=(
             "Sets a cookie that replaces the token, for at most seven days and on every server of the store. It stops "
-            "working when the token expires, is rotated or revoked. The page uses the cookie below `/ui/api/`, which "
-            "has the same calls (`GET /ui/api/jobs`), except locks, `/mcp`, `/auth/token/rotate` and `/auth/link`. "
-            "These paths accept only the cookie, and no other path accepts it. Requests that change something must "
-            "come from the page itself, which browsers prove with `Origin` or `Sec-Fetch-Site`."
+            "working when the token expires, is rotated, or is revoked. The page uses the cookie below `/ui/api/`, "
+            "which has the same calls (`GET /ui/api/jobs`), except locks, `/mcp`, `/auth/token/rotate` and "
+            "`/auth/link`. These paths accept only the cookie, and no other path accepts it. Requests that change "
+            "something must come from the page itself, which browsers prove with `Origin` or `Sec-Fetch-Site`."
         ),
         headers={"Origin": f.OwnOrigin},
         responses={204: None},

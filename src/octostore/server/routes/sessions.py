@@ -155,7 +155,7 @@ ROUTES = [
         summary="Hand a live session over to another agent, with its context and claims",
         description=(
             "Your lease ends with this call. `to_agent` opens the session with a token of the same name and continues: "
-            "the lease it gets is also that of the claims. Operators need no lease."
+            "the lease it gets also covers the claims. Operators need no lease."
         ),
         codes={403: ("not_allowed",), 404: ("not_found",), 410: ("lease_lost",)},
         translate=lost_session_as_gone,
