@@ -70,17 +70,17 @@ def _get_job(reading: Reading, ws: WorkingSet, question: q.GetJob, sources: Sour
     reading.load(ws, Needs(jobs={question.job_id}, documents_of={question.job_id}, sweep_limit=0))
     if ws.jobs[question.job_id] is None:
         return _never_seen(question.job_id)
-    return views.job_view(ws, settled(ws, question.job_id, sources))
+    return views.job_view(ws, job_as_of_now(ws, question.job_id, sources))
 
 
-def settled(ws: WorkingSet, job_id: str, sources: Sources) -> Job:
+def job_as_of_now(ws: WorkingSet, job_id: str, sources: Sources) -> Job:
     """The job as of now, whether or not its expiry is recorded."""
     job = ws.job(job_id)
     if job.claim is None or views.expiry_of(ws, job.claim) > ws.now:
         return job
-    from octostore.core.decide.expiry import settled as write_down  # noqa: PLC0415
+    from octostore.core.decide.expiry import job_as_of_now as record_expiry  # noqa: PLC0415
 
-    return write_down(ws, job_id, sources)
+    return record_expiry(ws, job_id, sources)
 
 
 def _settle_session(ws: WorkingSet, session: Session, sources: Sources) -> None:
@@ -130,7 +130,7 @@ def _list_jobs(reading: Reading, ws: WorkingSet, question: q.ListJobs, sources: 
         if question.is_searching and looked_at >= JOBS_LOOKED_THROUGH:
             break
         wanted = JobFilter(question.stored_status, question.prefix or "", question.queue, after)
-        page = [settled(ws, job.job_id, sources) for job in reading.list_jobs(ws, wanted, limit)]
+        page = [job_as_of_now(ws, job.job_id, sources) for job in reading.list_jobs(ws, wanted, limit)]
         found += [job for job in page if question.matches(job)]
         looked_at += len(page)
         after = page[-1].job_id if len(page) == limit else None

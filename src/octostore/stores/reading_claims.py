@@ -21,7 +21,7 @@ from octostore.core.needs import Needs
 from octostore.core.sources import Sources
 from octostore.core.working_set import WorkingSet
 from octostore.stores.base import ClaimsFilter, ClaimsFound, Reading
-from octostore.stores.reading import settled
+from octostore.stores.reading import job_as_of_now
 
 
 def list_claims(reading: Reading, ws: WorkingSet, question: q.ListClaims, sources: Sources) -> ClaimsPage:
@@ -33,7 +33,7 @@ def list_claims(reading: Reading, ws: WorkingSet, question: q.ListClaims, source
     chosen = [glance.job_id for glance in glances[: question.limit]]
     stories = []
     if chosen:
-        jobs = _settled_jobs(reading, ws, chosen, sources)
+        jobs = _jobs_as_of_now(reading, ws, chosen, sources)
         ends = read_ends([*_ends_of(reading, chosen, found, with_next=question.lost), *ws.entries], since)
         stories = _stories(jobs, ends, is_of_losses=question.lost)
     shown = [(story.glance(ws), story) for story in stories if story.matches(question)]
@@ -50,10 +50,10 @@ def list_claims(reading: Reading, ws: WorkingSet, question: q.ListClaims, source
     )
 
 
-def _settled_jobs(reading: Reading, ws: WorkingSet, names: Sequence[str], sources: Sources) -> list[Job]:
+def _jobs_as_of_now(reading: Reading, ws: WorkingSet, names: Sequence[str], sources: Sources) -> list[Job]:
     """The jobs as of now: an expired claim has ended, whether or not the log says so."""
     reading.load(ws, Needs(jobs=set(names), sweep_limit=0))
-    return [settled(ws, name, sources) for name in names]
+    return [job_as_of_now(ws, name, sources) for name in names]
 
 
 def _ends_of(reading: Reading, names: Sequence[str], found: ClaimsFound, *, with_next: bool) -> list[LogEntry]:

@@ -17,20 +17,20 @@ from octostore.core.run_order import PARTS, RunPosition, beginning, parse_positi
 from octostore.core.sources import Sources
 from octostore.core.working_set import WorkingSet
 from octostore.stores.base import QueueFilter, Reading
-from octostore.stores.reading import settled
+from octostore.stores.reading import job_as_of_now
 
 
-def _settled_jobs(reading: Reading, ws: WorkingSet, queues: Sequence[str], sources: Sources) -> list[Job]:
+def _jobs_as_of_now(reading: Reading, ws: WorkingSet, queues: Sequence[str], sources: Sources) -> list[Job]:
     """Jobs in these queues whose claims have expired, as of now."""
     lines = {queue: LineNeed(set()) for queue in queues}
     reading.load(ws, Needs(queues=set(queues), lines=lines, sweep_limit=RECOVER_LIMIT))
-    loaded = [settled(ws, job_id, sources) for job_id in list(ws.jobs)]
+    loaded = [job_as_of_now(ws, job_id, sources) for job_id in list(ws.jobs)]
     return [job for job in loaded if job.queue in lines]
 
 
 def get_queue(reading: Reading, ws: WorkingSet, question: q.GetQueue, sources: Sources) -> QueueStatus:
     ws.count_to = QUEUE_COUNT_MAX
-    _settled_jobs(reading, ws, [question.queue], sources)
+    _jobs_as_of_now(reading, ws, [question.queue], sources)
     return queue_status(ws, question.queue, (None, question.prefix))
 
 
@@ -38,7 +38,7 @@ def list_queues(reading: Reading, ws: WorkingSet, question: q.ListQueues, source
     ws.count_to = QUEUE_COUNT_MAX
     names = reading.queue_names(ws, question.prefix, QUEUES_SHOWN + 1)
     shown, selection = names[:QUEUES_SHOWN], (None, question.prefix)
-    _settled_jobs(reading, ws, shown, sources)
+    _jobs_as_of_now(reading, ws, shown, sources)
     reading.count_queues(ws, shown, selection)
     activity = Activity(ws.now, reading.look_back(ws.now, question.prefix))
     return QueueList(
@@ -53,7 +53,7 @@ def list_queues(reading: Reading, ws: WorkingSet, question: q.ListQueues, source
 
 def list_in_run_order(reading: Reading, ws: WorkingSet, question: q.ListJobs, sources: Sources) -> JobPage:
     queue, prefix = question.queue or "", question.prefix or ""
-    moved = [job for job in _settled_jobs(reading, ws, [queue], sources) if job.job_id.startswith(prefix)]
+    moved = [job for job in _jobs_as_of_now(reading, ws, [queue], sources) if job.job_id.startswith(prefix)]
     position = beginning(ws.now) if question.cursor is None else parse_position("cursor", question.cursor)
     looked_at: list[Job] = []
     most = JOBS_LOOKED_THROUGH if question.is_searching else question.limit
@@ -65,7 +65,7 @@ def list_in_run_order(reading: Reading, ws: WorkingSet, question: q.ListJobs, so
         if len(looked_at) > most:
             break
     positions = [position_of(job, position.moment) for job in looked_at]  # by their stored state
-    found = [at for at, job in enumerate(looked_at[:most]) if question.matches(settled(ws, job.job_id, sources))]
+    found = [at for at, job in enumerate(looked_at[:most]) if question.matches(job_as_of_now(ws, job.job_id, sources))]
     shown = found[: question.limit]
     last = shown[-1] if len(found) > len(shown) else most - 1 if len(looked_at) > most else None
     jobs = [views.job_view(ws, looked_at[at], with_documents=False) for at in shown]

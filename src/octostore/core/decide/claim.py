@@ -7,7 +7,7 @@ import msgspec
 from octostore.core import views
 from octostore.core.commands import AcquireLock, ClaimJob, ClaimNext, ClaimTask, ClaimTerms
 from octostore.core.decide import needs
-from octostore.core.decide.expiry import settled
+from octostore.core.decide.expiry import job_as_of_now
 from octostore.core.decide.lease import renew
 from octostore.core.decide.repeats import check_not_ended, is_repeat, replay_claim, what_has_ended
 from octostore.core.decide.rules import decides
@@ -36,7 +36,7 @@ LOOK_AGAIN_MS = 60_000
 
 @decides(ClaimJob, needs.job_with_documents, needs.terms)
 def claim_job(ws: WorkingSet, command: ClaimJob, sources: Sources) -> ClaimReply:
-    job = settled(ws, command.job_id, sources)
+    job = job_as_of_now(ws, command.job_id, sources)
     if job.claim is not None and is_repeat(job.claim, command):
         return replay_claim(ws, job, job.claim)
     if job.status == "done" and (not command.again or what_has_ended(ws, command)):
@@ -56,7 +56,7 @@ def acquire_lock(ws: WorkingSet, command: AcquireLock, sources: Sources) -> Clai
             # It only had to exist; but agents with different sessions are not the same holder.
             holder = holder or IN_SESSION + command.session_id
             command = msgspec.structs.replace(command, session_id=None)
-    job = settled(ws, command.job_id, sources)
+    job = job_as_of_now(ws, command.job_id, sources)
     claim = job.claim
     if claim is None:
         reply = _claim_if_free(ws, job, command, sources)
@@ -98,7 +98,7 @@ def claim_next(ws: WorkingSet, command: ClaimNext, sources: Sources) -> ClaimRep
     if command.request_id is not None:
         job_id = ws.requests.get((command.principal, command.request_id, command.queue))
         if job_id is not None and job_id.startswith(command.prefix):
-            job = settled(ws, job_id, sources)
+            job = job_as_of_now(ws, job_id, sources)
             if job.claim is not None and is_repeat(job.claim, command):
                 return replay_claim(ws, job, job.claim)
     check_not_ended(ws, command)

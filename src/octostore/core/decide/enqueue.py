@@ -5,7 +5,7 @@ from msgspec import UNSET
 from octostore.core import views
 from octostore.core.commands import Enqueue, SetQueue
 from octostore.core.decide import needs
-from octostore.core.decide.expiry import settled
+from octostore.core.decide.expiry import job_as_of_now
 from octostore.core.decide.rules import decides
 from octostore.core.errors import LimitExceeded
 from octostore.core.events import Enqueued, QueueLimited
@@ -19,7 +19,7 @@ from octostore.core.working_set import WorkingSet
 @decides(Enqueue, needs.job_with_documents, needs.queue, needs.queued_count)
 def enqueue(ws: WorkingSet, command: Enqueue, sources: Sources) -> EnqueueReply:
     """A job held as a lock is enqueued under that claim: if the work on it fails, it is retried."""
-    job = settled(ws, command.job_id, sources)
+    job = job_as_of_now(ws, command.job_id, sources)
     if job.is_enqueued or job.status == "done":
         return _reply(job, created=False)
     _check_count(ws, command)

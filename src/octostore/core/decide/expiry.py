@@ -13,7 +13,7 @@ from octostore.core.views import expiry_of, heartbeat_of, session_id_of
 from octostore.core.working_set import WorkingSet
 
 
-def settled(ws: WorkingSet, job_id: str, sources: Sources) -> Job:
+def job_as_of_now(ws: WorkingSet, job_id: str, sources: Sources) -> Job:
     """The job as of now: if its lease has expired, that is recorded first."""
     job = ws.job(job_id)
     if job.claim is not None and expiry_of(ws, job.claim) <= ws.now:
@@ -27,7 +27,7 @@ def settle_session(ws: WorkingSet, session: Session, sources: Sources) -> None:
         return
     # The oldest claim first, as in a sweep: reads and the log list what was in flight in the same order.
     for _, job_id in sorted((j.claim.fencing_token, j.job_id) for j in ws.claims_of(session.session_id) if j.claim):
-        settled(ws, job_id, sources)
+        job_as_of_now(ws, job_id, sources)
     if session.session_id in ws.sessions_with_all_claims:
         details = SessionEnded(
             agent=session.agent,
@@ -52,7 +52,7 @@ def sweep(ws: WorkingSet, sources: Sources) -> None:
             if expires_at <= ws.now:
                 expired.append((expires_at, job.claim.fencing_token, job.job_id))
     for _, _, job_id in sorted(expired):
-        settled(ws, job_id, sources)
+        job_as_of_now(ws, job_id, sources)
     ended = [(s.expires_at, s.session_id, s) for s in ws.sessions.values() if s is not None and s.expires_at <= ws.now]
     for _, _, session in sorted(ended, key=lambda row: row[:2]):
         settle_session(ws, session, sources)

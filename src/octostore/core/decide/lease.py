@@ -7,7 +7,7 @@ from octostore.core import views
 from octostore.core.beats import renew_after
 from octostore.core.commands import CheckpointJob, HeartbeatJob, LeaseCommand
 from octostore.core.decide import needs
-from octostore.core.decide.expiry import settled
+from octostore.core.decide.expiry import job_as_of_now
 from octostore.core.decide.repeats import comes_late
 from octostore.core.decide.rules import decides
 from octostore.core.decide.silence import note_progress, report_if_stuck
@@ -73,7 +73,7 @@ def checkpoint_job(ws: WorkingSet, command: CheckpointJob, sources: Sources) -> 
 
 def live_claim(ws: WorkingSet, command: LeaseCommand[Any], sources: Sources) -> tuple[Job, Claim]:
     """The claim this lease authorises writes to; raises `LeaseLost` if there is none."""
-    job = settled(ws, command.job_id, sources)
+    job = job_as_of_now(ws, command.job_id, sources)
     if job.claim is None or not same_lease(job.claim.lease_id, command.lease_id):
         raise lease_lost(ws, job, command)
     return job, job.claim

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from octostore.core.commands import DiscardMatching, MatchingCommand, RequeueMatching
 from octostore.core.decide import needs
-from octostore.core.decide.expiry import settled
+from octostore.core.decide.expiry import job_as_of_now
 from octostore.core.decide.operate import give_up, run_again
 from octostore.core.decide.rules import decides
 from octostore.core.model import Job
@@ -32,7 +32,7 @@ def _change_each(
     listed_to = ws.listed_to[needs.dead_jobs_of(command)]
     changed: list[str] = []
     for job_id in _names(ws, command, listed_to):
-        job = settled(ws, job_id, sources)
+        job = job_as_of_now(ws, job_id, sources)
         if _matches(job, command):
             if len(changed) == command.limit:
                 return ChangedReply(changed=len(changed), after=changed[-1])

@@ -12,7 +12,7 @@ from octostore.core.commands import (
 )
 from octostore.core.decide import needs
 from octostore.core.decide.ending import How, end_claim
-from octostore.core.decide.expiry import settled
+from octostore.core.decide.expiry import job_as_of_now
 from octostore.core.decide.rules import decides
 from octostore.core.decide.stopping import ask_to_stop
 from octostore.core.decide.tasks import free_session
@@ -101,4 +101,4 @@ def _take_away(ws: WorkingSet, job: Job, how: HowEnded, command: CancelJob | For
 def _known(ws: WorkingSet, job_id: str, sources: Sources) -> Job:
     if ws.jobs[job_id] is None:
         raise NotFound(f"nobody has ever claimed or enqueued {job_id!r}", job_id=job_id)
-    return settled(ws, job_id, sources)
+    return job_as_of_now(ws, job_id, sources)

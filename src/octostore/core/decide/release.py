@@ -3,7 +3,7 @@
 from octostore.core.commands import ReleaseJob, ReleaseLock
 from octostore.core.decide import needs
 from octostore.core.decide.ending import How, end_claim
-from octostore.core.decide.expiry import settled
+from octostore.core.decide.expiry import job_as_of_now
 from octostore.core.decide.lease import ended_attempt, lease_lost, live_claim, same_lease
 from octostore.core.decide.rules import decides
 from octostore.core.events import Ended
@@ -16,7 +16,7 @@ from octostore.core.working_set import WorkingSet
 
 @decides(ReleaseJob, needs.held_job)
 def release_job(ws: WorkingSet, command: ReleaseJob, sources: Sources) -> ReleaseReply:
-    job = settled(ws, command.job_id, sources)
+    job = job_as_of_now(ws, command.job_id, sources)
     claim = job.claim
     if claim is None or not same_lease(claim.lease_id, command.lease_id):
         repeated = ended_attempt(job, command.lease_id, command.outcome)

@@ -7,7 +7,7 @@ from octostore.core.beats import renew_after
 from octostore.core.commands import ClaimTask, CloseSession, HandOverSession, KeepSessionAlive, OpenSession, SaveSession
 from octostore.core.decide import needs
 from octostore.core.decide.ending import How, end_claim, remember_session
-from octostore.core.decide.expiry import settle_session, settled
+from octostore.core.decide.expiry import job_as_of_now, settle_session
 from octostore.core.decide.lease import same_lease
 from octostore.core.decide.repeats import check_not_ended, comes_late, note_replay
 from octostore.core.decide.rules import decides
@@ -102,7 +102,7 @@ def begin_session(ws: WorkingSet, command: OpenSession, sources: Sources, phase:
 def opened(ws: WorkingSet, session: Session, sources: Sources, *, replayed: bool) -> SessionReply:
     names = [job.job_id for job in ws.claims_of(session.session_id)]
     names += [name for name in read_in_flight(session) if name not in names]
-    in_flight = [views.in_flight_view(ws, settled(ws, name, sources), session) for name in names]
+    in_flight = [views.in_flight_view(ws, job_as_of_now(ws, name, sources), session) for name in names]
     return views.opened_reply(ws, session, in_flight, replayed=replayed)
 
 

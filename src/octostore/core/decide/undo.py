@@ -3,7 +3,7 @@
 from octostore.core.commands import Undo
 from octostore.core.decide import needs
 from octostore.core.decide.ending import How, end_claim
-from octostore.core.decide.expiry import settle_session, settled
+from octostore.core.decide.expiry import job_as_of_now, settle_session
 from octostore.core.decide.lease import ended_attempt, same_lease
 from octostore.core.decide.rules import decides
 from octostore.core.events import SessionEnded
@@ -20,7 +20,7 @@ NOBODY_WAITED = "the caller had already gone"
 def undo(ws: WorkingSet, command: Undo, sources: Sources) -> UndoReply:
     if command.session_id is not None:
         return UndoReply(undone=_undo_session(ws, key_in(command), command, sources))
-    job = settled(ws, command.job_id or "", sources)
+    job = job_as_of_now(ws, command.job_id or "", sources)
     if job.claim is None or not same_lease(job.claim.lease_id, command.lease_id):
         ended = ended_attempt(job, command.lease_id)
         return UndoReply(undone=ended is not None and ended.how == "undone")
