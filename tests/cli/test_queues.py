@@ -61,7 +61,7 @@ def test_an_empty_queue_says_whether_all_is_done(cli: Cli, queue: str) -> None:
     assert (settled.code, settled.out.splitlines()) == (
         10,
         [
-            f"empty: every job in queue {queue} is settled: 1 done, 1 dead",
+            f"empty: every job in queue {queue} is done or dead: 1 done, 1 dead",
             f"  dead       octostore dead --queue {queue}",
         ],
     )

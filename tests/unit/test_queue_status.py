@@ -81,14 +81,14 @@ def test_counts_stop_at_a_hundred() -> None:
         world.do(ReleaseJob(job_id=claim.job_id or "", lease_id=claim.lease_id or "", outcome="done"))
     status = world.do(ClaimNext(owner="ann")).queue_status
     assert status is not None
-    assert (status.done, queue_in_words(status)) == (100, "every job in queue default is settled: 100+ done")
+    assert (status.done, queue_in_words(status)) == (100, "every job in queue default is done or dead: 100+ done")
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({}, "there are no jobs in queue ci, not even finished ones; check its name"),
-        ({"done": 14, "dead": 2}, "every job in queue ci is settled: 14 done, 2 dead"),
+        ({"done": 14, "dead": 2}, "every job in queue ci is done or dead: 14 done, 2 dead"),
         (
             {"claimed": 3, "owners": ["ann", "bob"], "all_done": False},
             "nothing to claim in queue ci now: 3 claimed by ann, bob, …",

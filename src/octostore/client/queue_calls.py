@@ -148,13 +148,13 @@ class QueueCalls(Generic[ClaimT, EventT]):
             session_id: Bind the claim to this session.
             request_id: Makes a retry safe.
             max_silence: Seconds without progress after which the owner counts as `stuck`.
-            until_done: Stop waiting once every job in the queue is settled.
+            until_done: Stop waiting once every job in the queue is done or dead.
             pid: The process that will hold the claim, if it is not this one.
             traceparent: The W3C trace context of this attempt.
 
         Returns:
             `claimed` with the job; or `empty`, with `queue_status` (what else is in the queue) and `all_done`
-            (whether every job is settled). An empty queue is not an error.
+            (whether every job is done or dead). An empty queue is not an error.
 
         Raises:
             LeaseLost: You passed a `request_id` whose claim has ended.

@@ -430,7 +430,7 @@ class Questions:
             queue: The queue's name.
 
         Returns:
-            The counts, some owners, and `all_done`: whether every job is settled.
+            The counts, some owners, and `all_done`: whether every job is done or dead.
 
         Example:
             >>> _ = store.enqueue("build", queue="ci")

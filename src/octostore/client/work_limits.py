@@ -12,7 +12,7 @@ JOBS_MAX = 2**31
 
 
 class WorkLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Nothing can be claimed now (`until_empty`), every job is settled (`until_done`), or `max_jobs` were handled."""
+    """Nothing can be claimed now (`until_empty`), all are done or dead (`until_done`), or `max_jobs` were handled."""
 
     until_empty: bool = False
     until_done: bool = False

@@ -129,7 +129,7 @@ class ClaimNext(ClaimTerms, frozen=True, kw_only=True):
     prefix: str = ""
     """Only jobs whose names start with it."""
     until_done: bool = False
-    """Stop waiting once every job in the queue is settled."""
+    """Stop waiting once every job in the queue is done or dead."""
 
 
 class ClaimTask(ClaimTerms, frozen=True, kw_only=True):

@@ -31,7 +31,7 @@ def _all_settled(status: QueueStatus, queue: str, settled: str) -> str:
         )
     if not settled:
         return f"there are no jobs in {queue}, not even finished ones; check its name"
-    return f"every job in {queue} is settled: {settled}"
+    return f"every job in {queue} is done or dead: {settled}"
 
 
 def _unsettled(status: QueueStatus) -> Iterator[str]:

@@ -178,7 +178,7 @@ class ClaimReply(Reply, frozen=True, dict=True):
     max_silence: float | None = None
     stuck: bool = False
     all_done: bool | None = None
-    """Whether every job in the queue is settled."""
+    """Whether every job in the queue is done or dead."""
     queue_status: "QueueStatus | None" = None
     pause: "PauseView | None" = None
     traceparent: str | None = None

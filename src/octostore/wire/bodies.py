@@ -115,7 +115,7 @@ class ClaimBody(_Terms):
 class ClaimNextBody(_Terms):
     kinds: f.Kinds | None = None
     until_done: Annotated[
-        bool, Meta(description="Stop waiting once every job in the queue is settled: `empty` with `all_done`.")
+        bool, Meta(description="Stop waiting once every job in the queue is done or dead: `empty` with `all_done`.")
     ] = False
 
 

@@ -107,7 +107,7 @@ class Empty(_Claim, tag="empty"):
     ]
     retry_after_ms: int
     all_done: Annotated[
-        bool, Meta(description="Every job is settled (done or dead): nothing will come unless someone adds a job.")
+        bool, Meta(description="Every job is done or dead: nothing will come unless someone adds a job.")
     ]
     queue_status: QueueStatus
 
