@@ -206,8 +206,8 @@ def test_a_server_that_is_not_running_is_unreachable() -> None:
         assert "octostore:   next  check that the server is running (`octostore serve` starts one)" in done.err
         assert WELL_FORMED not in done.out + done.err
         assert "trying until" not in done.err, "that is for a person at a terminal"
-    assert f"octostore:   store {NOWHERE}, from --url\n" in by_option.err
-    assert f"octostore:   store {NOWHERE}, from OCTOSTORE_URL\n" in by_variable.err
+    assert f"octostore:   store {NOWHERE} (from --url)\n" in by_option.err
+    assert f"octostore:   store {NOWHERE} (from OCTOSTORE_URL)\n" in by_variable.err
     assert (by_option.out, by_variable.out) == ("", "")
     assert (as_json.json["code"], as_json.json["reason"]) == ("unreachable", "network")
 
@@ -218,11 +218,11 @@ def test_a_file_that_is_not_a_store_is_unreachable(clean: Path) -> None:
     (folder / "octostore.db").write_text("this is not a database, but it is long enough to be read as one" * 100)
     done = run_cli("list")
     assert done.code == 69
-    assert f"octostore:   store {folder}/octostore.db, from the default, since OCTOSTORE_URL is not set\n" in done.err
+    assert f"octostore:   store {folder}/octostore.db (the default: OCTOSTORE_URL is not set)\n" in done.err
     assert "octostore:   next  check the path" in done.err
     named = run_cli("list", "--json", OCTOSTORE_URL=f"sqlite:///{folder}/octostore.db")
     assert (named.code, named.json["reason"]) == (69, "not_a_database")
-    assert f"store sqlite:///{folder}/octostore.db, from OCTOSTORE_URL" in named.err
+    assert f"store sqlite:///{folder}/octostore.db (from OCTOSTORE_URL)" in named.err
 
 
 def test_a_folder_that_cannot_be_created_is_reported() -> None:
@@ -258,7 +258,7 @@ def test_secrets_of_a_url_are_not_shown(cli: Cli, url: str, way: str, monkeypatc
         monkeypatch.setenv("OCTOSTORE_URL", url)
     done = cli.call("list", "--json", *(["--url", url] if way == "option" else []))
     assert (done.code, done.json["field"]) == (64, "url")
-    assert f", from {'--url' if way == 'option' else 'OCTOSTORE_URL'}\n" in done.err
+    assert f" (from {'--url' if way == 'option' else 'OCTOSTORE_URL'})\n" in done.err
     assert SECRET not in done.out + done.err
     assert WELL_FORMED not in done.out + done.err
 
@@ -304,7 +304,7 @@ def test_no_token() -> None:
     done = run_cli("list", OCTOSTORE_URL=NOWHERE)
     assert done.code == 64
     assert "set OCTOSTORE_TOKEN or OCTOSTORE_TOKEN_FILE" in done.err
-    assert f"store {NOWHERE}, from OCTOSTORE_URL" in done.err
+    assert f"store {NOWHERE} (from OCTOSTORE_URL)" in done.err
 
 
 # Not allowed
@@ -315,7 +315,7 @@ def test_a_token_is_limited_to_its_scopes_and_prefix(server: ServerProcess) -> N
     refused = run_cli("claim", "mine-1", **env)
     assert (refused.code, refused.out) == (77, "")
     assert "octostore: this needs a token with the claim scope\n" in refused.err
-    assert f"octostore:   store {server.url}, from OCTOSTORE_URL\n" in refused.err
+    assert f"octostore:   store {server.url} (from OCTOSTORE_URL)\n" in refused.err
     assert "octostore:   next  use a token that may do this (OCTOSTORE_TOKEN or OCTOSTORE_TOKEN_FILE)" in refused.err
     assert env["OCTOSTORE_TOKEN"] not in refused.err
     other = run_cli("owner", "theirs-1", "--json", **env)

@@ -100,7 +100,10 @@ def test_two_agents_do_not_see_each_others_leases(cli: Cli, keep: Keep, monkeypa
     assert f"octostore claim {first} --keep" in other.err
     assert cli.store.get_job(first).status == "claimed"
     nothing = cli.call("release", "--owner", "eve", third)
-    assert (nothing.code, "eve keeps no claim here; those kept here belong to ann, bob" in nothing.err) == (64, True)
+    assert (nothing.code, "eve keeps no claim here; the claims kept here belong to ann, bob" in nothing.err) == (
+        64,
+        True,
+    )
     assert cli.call("release").out == f"{second} is free\n"
 
 
@@ -171,7 +174,7 @@ def test_an_owner_that_is_asked_to_stop_sees_it(cli: Cli, keep: Keep) -> None:
     keep(cli.job)
     cli.store.request_stop(cli.job, reason="enough")
     for words in (["checkpoint", "1"], ["progress", "testing"], ["heartbeat"], ["mine"]):
-        assert "asked you to stop: enough" in cli.call(*words).out
+        assert "asked you to stop (enough); release the job once you have stopped" in cli.call(*words).out
 
 
 def test_a_kept_claim_keeps_its_ttl(cli: Cli, keep: Keep) -> None:

@@ -99,7 +99,7 @@ def test_a_job_that_was_enqueued_before(cli: Cli, queue: str) -> None:
     again = cli.run("enqueue", "build", "--queue", queue, "--job-id", cli.job, "--payload", "2")
     assert (again.code, again.out) == (
         0,
-        f"{cli.job} was already enqueued and is queued; nothing changed\n",
+        f"{cli.job} already exists and is queued; nothing changed\n",
     )
     assert cli.json("enqueue", "build", "--job-id", cli.job)["created"] is False
     assert cli.store.get_job(cli.job).payload == 1
@@ -136,7 +136,7 @@ def test_dead_jobs_and_back(cli: Cli, queue: str) -> None:
     dead = cli.run("dead", cli.job)
     assert (dead.code, dead.err) == (0, "")
     header, row, *_ = dead.out.splitlines()
-    assert header.split() == ["JOB", "QUEUE", "KIND", "ATTEMPTS", "SINCE", "ERROR"]
+    assert header.split() == ["JOB", "QUEUE", "KIND", "ATTEMPTS", "LAST", "CLAIM", "ERROR"]
     assert row.startswith(f"{cli.job}  {queue}  import  1/1 ")
     assert row.endswith("Traceback … OSError: no space left")
     assert [job["job_id"] for job in cli.json("dead", "--queue", queue)["jobs"]] == [cli.job]
@@ -302,7 +302,7 @@ def test_an_owner_that_is_asked_to_stop(cli: Cli, command: list[str], then: str)
     assert "not delivered yet: going down" in cli.call("owner", cli.job).out
     heartbeat = cli.call("heartbeat", cli.job, "--lease-id", lease)
     assert heartbeat.code == 0
-    assert heartbeat.out.splitlines()[1].endswith(": going down; release the job when you have")
+    assert heartbeat.out.splitlines()[1].endswith(" (going down); release the job once you have stopped")
     again = cli.call("stop", cli.job, "--reason", "another one")
     assert (again.code, again.out) == (0, f"ann was already asked to stop {cli.job} (going down); nothing changed\n")
     released = cli.call("release", cli.job, "--lease-id", lease, "--json")

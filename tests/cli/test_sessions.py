@@ -132,7 +132,7 @@ def test_sessions_of_others_as_an_operator_names_them(server: ServerProcess) -> 
     assert lines[-1] == "  (full history: octostore events --session ci/builder)"
     assert run_cli("events", "--session", "ci/builder", **ours).out.endswith("  ci/builder  ann opened its session\n")
     missing = run_cli("sessions", "builder", "--json", **ours)
-    assert (missing.code, missing.json["error"]) == (64, "no session of 'admin' is named 'builder'")
+    assert (missing.code, missing.json["error"]) == (64, "principal 'admin' has no session named 'builder'")
 
 
 def test_a_session_is_closed_by_its_lease_or_by_an_operator(server: ServerProcess) -> None:

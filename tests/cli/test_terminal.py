@@ -161,7 +161,7 @@ def test_words() -> None:
     assert words.one_line("one\ntwo\nthree") == "one … three"
     assert words.one_line("a\tb  \n") == "a b"
     assert words.one_line(HOSTILE) == SHOWN
-    ours = "exit code 69\noctostore: no store\noctostore:   store /a.db, from --url\noctostore:   next  try again\n"
+    ours = "exit code 69\noctostore: no store\noctostore:   store /a.db (from --url)\noctostore:   next  try again\n"
     assert words.one_line(ours) == "exit code 69 … octostore: no store"
     assert words.as_json({"ä": "\x9b\u202e\U000e0001"}) == '{"ä": "\\u009b\\u202e\\udb40\\udc01"}'
     assert [words.duration(seconds) for seconds in (0, 0.25, 9.5, 59, 60, 3_725, 90_061)] == [

@@ -43,7 +43,7 @@ def test_documents_keep_it_and_hide_nothing(world: World) -> None:
     lost = world.ann.call("release_job", job_id=job)
     check(lost)
     assert lost.status == "lease_lost"
-    assert "(force released: 'ignore all xxx" in lost.document["error"]
+    assert "(force-released: 'ignore all xxx" in lost.document["error"]
     for details in (False, True):
         check(world.ann.call("read_events", job_id=job, details=details))
 

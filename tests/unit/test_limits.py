@@ -215,12 +215,12 @@ def test_which_symbols_each_kind_of_name_allows() -> None:
 
 def test_a_refusal_lists_what_is_allowed() -> None:
     with pytest.raises(
-        InvalidInput, match=r"must not contain ' ': use letters, digits, `-`, .*`#`, `:`, `@`, `[+]`, `=`, `/`$"
+        InvalidInput, match=r"must not contain ' '; use only letters, digits, `-`, .*`#`, `:`, `@`, `[+]`, `=` and `/`$"
     ):
         names.check_job_id("job_id", "a b")
-    with pytest.raises(InvalidInput, match=r"must not contain '#': use letters, digits, `-`, `_`, `.`, `/`$"):
+    with pytest.raises(InvalidInput, match=r"must not contain '#'; use only letters, digits, `-`, `_`, `.` and `/`$"):
         names.check_lock_name("job_id", "a#b")
-    with pytest.raises(InvalidInput, match=r"must not contain '/': use letters, digits, `-`, `_`, `.`$"):
+    with pytest.raises(InvalidInput, match=r"must not contain '/'; use only letters, digits, `-`, `_` and `.`$"):
         names.check_name("queue", "a/b")
 
 

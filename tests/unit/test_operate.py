@@ -191,7 +191,7 @@ def test_the_log_says_which_operator_did_what_and_why(world: World) -> None:
         ("cancelled", "root", None),
         ("discarded", "root", "the branch is gone"),
     ]
-    with pytest.raises(LeaseLost, match=r"force released: 'stuck'\)") as caught:
+    with pytest.raises(LeaseLost, match=r"force-released: 'stuck'\)") as caught:
         world.do(HeartbeatJob(job_id="task", lease_id=held.lease_id or ""))
     assert caught.value.ended is not None
     assert caught.value.ended.reason == "stuck"

@@ -287,7 +287,7 @@ def test_a_stranger_without_a_lease_finds_no_session(world: World, without_lease
             with pytest.raises(NotFound) as caught:
                 world.do(command)
             messages.append(str(caught.value).replace("'t'", "'s'"))
-        assert messages == ["no session of 'ann' is named 's'"] * 2, "whether or not the session exists"
+        assert messages == ["principal 'ann' has no session named 's'"] * 2, "whether or not the session exists"
     assert world.log() == before
     world.do(CloseSession(session_id="s", lease_id=session.lease_id, principal="ann"))
     for command in writes(lease_id=None, principal="bob", session_id="ann/s"):
@@ -347,7 +347,7 @@ def test_a_session_is_found_only_under_its_principal(world: World) -> None:
     for name, whose in (("s", LOCAL), ("bob/s", "bob")):
         with pytest.raises(NotFound) as caught:
             world.ask(GetSession(session_id=name))
-        assert str(caught.value) == f"no session of {whose!r} is named 's'"
+        assert str(caught.value) == f"principal {whose!r} has no session named 's'"
 
 
 def test_the_log_of_a_session_is_that_of_its_principal(world: World) -> None:

@@ -43,7 +43,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 
 def run_checks(address: StoreAddress) -> Iterator[Check]:
     yield Check(name="version", finding=_versions())
-    yield Check(name="store", finding=f"{address}, from {address.source}")
+    yield Check(name="store", finding=address.with_source)
     store: OctoStore | None = None
     try:
         store = address.open()
@@ -107,7 +107,10 @@ def _check_token(store: OctoStore) -> Check:
 def _problem(error: OctoStoreError, address: StoreAddress) -> Check:
     finding = str(error)
     if isinstance(error, NotAllowed) or (isinstance(error, InvalidInput) and "token" in error.field.lower()):
-        name, advice = "token", "set OCTOSTORE_TOKEN or OCTOSTORE_TOKEN_FILE; `octostore token create` creates one"
+        name, advice = (
+            "token",
+            "put a valid token in OCTOSTORE_TOKEN or OCTOSTORE_TOKEN_FILE; an operator can create one for you",
+        )
     elif isinstance(error, Unreachable):
         name, advice = "store", next_step(error, address)
     elif isinstance(error, InvalidInput) and error.field == "permissions":

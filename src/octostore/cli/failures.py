@@ -85,7 +85,7 @@ def print_internal_error(fault: Exception, console: Console) -> int:
 
 def _advice(error: OctoStoreError, context: Context) -> list[tuple[str, str]]:
     address = context.address
-    where = ("store", f"{address}, from {address.source}")
+    where = ("store", address.with_source)
     if isinstance(error, Unreachable) and error.reason == "address":
         return []  # `serve` could not listen, and has said what to do
     if isinstance(error, Unreachable):

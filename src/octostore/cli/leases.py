@@ -155,7 +155,7 @@ def _kept_lease(job_id: str | None, owner: str | None, context: Context) -> Leas
 def _choose(job_id: str | None, who: str, theirs: "Sequence[KeptLease]", owners: Sequence[str]) -> "KeptLease":
     """The newest lease for the job, or the only one. Leases without a keeper count only if there are no others."""
     if not theirs:
-        others = f"; those kept here belong to {_join(owners)} (use --owner)" if owners else ""
+        others = f"; the claims kept here belong to {_join(owners)} (choose with --owner)" if owners else ""
         raise _no_lease(job_id, f"{who} keeps no claim here{others}")
     if job_id is not None:
         mine = [lease for lease in theirs if lease.job_id == job_id]

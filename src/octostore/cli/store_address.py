@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class StoreAddress(msgspec.Struct, frozen=True):
     url: str | None
     source: str
-    """The setting that named it."""
+    """The setting that named it; empty for the default."""
     is_interactive: bool = False
     """Whether to tell a person at a terminal what a slow call is waiting for."""
 
@@ -27,6 +27,10 @@ class StoreAddress(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         """Without any password or token."""
         return default_path() if self.url is None else _redact(self.url)
+
+    @property
+    def with_source(self) -> str:
+        return f"{self} ({f'from {self.source}' if self.source else f'the default: {URL_VARIABLE} is not set'})"
 
     def open(self) -> "OctoStore":
         from octostore.cli.visible_log import escape_log_lines  # noqa: PLC0415  # as late as possible
@@ -56,7 +60,7 @@ def resolve_store(url: str | None, *, is_interactive: bool = False) -> StoreAddr
         return StoreAddress(url, "--url", is_interactive)
     if named := os.environ.get(URL_VARIABLE):
         return StoreAddress(named, URL_VARIABLE, is_interactive)
-    return StoreAddress(None, f"the default, since {URL_VARIABLE} is not set", is_interactive)
+    return StoreAddress(None, "", is_interactive)
 
 
 def _redact(url: str) -> str:

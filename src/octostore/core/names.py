@@ -79,7 +79,8 @@ def _check_characters(field: str, text: str, signs: str) -> None:
     for character in text:
         category = unicodedata.category(character)
         if character not in signs and not category.startswith("L") and category != "Nd":
-            allowed = ", ".join(f"`{sign}`" for sign in signs)
-            raise InvalidInput(field, f"must not contain {character!r}: use letters, digits, {allowed}")
+            *others, last = (f"`{sign}`" for sign in signs)
+            allowed = f"{', '.join(others)} and {last}"
+            raise InvalidInput(field, f"must not contain {character!r}; use only letters, digits, {allowed}")
     if not unicodedata.is_normalized("NFC", text):
         raise InvalidInput(field, "is not in Unicode normal form NFC, so it could look like another name")

@@ -39,4 +39,4 @@ def whose(key: SessionKey) -> str | None:
 
 def no_such_session(key: SessionKey) -> NotFound:
     """The same whether or not it exists, for callers who must not know."""
-    return NotFound(f"no session of {whose(key)!r} is named {id_of(key)!r}")
+    return NotFound(f"principal {whose(key)!r} has no session named {id_of(key)!r}")

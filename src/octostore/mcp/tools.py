@@ -233,9 +233,9 @@ async def requeue_job(context: ToolContext, arguments: g.Operation) -> JobView:
 
 
 async def cancel_job(context: ToolContext, arguments: g.Operation) -> JobView:
-    """Take a job out of its queue for good. Only if your user asks.
+    """Cancel a job: it runs only if it is requeued. Only if your user asks.
 
-    An owner is asked to stop; the job is cancelled when it has.
+    If it has an owner, the owner is asked to stop first.
     """
     return await context.store.cancel(**asdict(arguments), drain=True)
 

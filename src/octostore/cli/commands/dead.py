@@ -24,7 +24,7 @@ EXAMPLES = [
     "octostore dead --queue reviews --json | jq -r '.jobs[].job_id'",
     "octostore dead --story --json    # one document per line, with `job` and its `events`",
 ]
-HEADER = ("JOB", "QUEUE", "KIND", "ATTEMPTS", "SINCE", "ERROR")
+HEADER = ("JOB", "QUEUE", "KIND", "ATTEMPTS", "LAST CLAIM", "ERROR")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""Put a job in a queue. If a job with this id was already enqueued, nothing changes.
+"""Put a job in a queue. If a job with this id exists and is not free, nothing changes.
 
 TRACEPARENT, a W3C trace context in the environment, is stored with the job.
 """
@@ -63,5 +63,5 @@ def run(arguments: Arguments, context: Context) -> None:
         )
     said = f"enqueued {reply.job_id} in {reply.queue}"
     if not reply.created:
-        said = f"{reply.job_id} was already enqueued and is {reply.status}; nothing changed"
+        said = f"{reply.job_id} already exists and is {reply.status}; nothing changed"
     context.console.print_result(reply, said)

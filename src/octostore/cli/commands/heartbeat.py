@@ -62,5 +62,5 @@ def _until(reply: HeartbeatReply, lease: Lease) -> str:
 
 def stop_request_lines(stop: StopView | None) -> Iterator[str]:
     if stop is not None:
-        why = f": {words.one_line(stop.reason)}" if stop.reason else ""
-        yield f"{stop.requested_by} asked you to stop{why}; release the job when you have"
+        why = f" ({words.one_line(stop.reason)})" if stop.reason else ""
+        yield f"{stop.requested_by} asked you to stop{why}; release the job once you have stopped"

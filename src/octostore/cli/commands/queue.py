@@ -27,7 +27,7 @@ NO_LIMIT = "none"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "octostore queue set QUEUE [--pause | --resume] [--max-claimed N] [--reason TEXT]"
-    actions = parser.add_subparsers(dest="action", required=True, metavar="set", prog=parser.prog)
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION", prog=parser.prog)
     settings = actions.add_parser(
         "set", help="pause, resume or limit a queue", description="Pause, resume or limit a queue."
     )
@@ -37,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=_limit,
         default=UNSET,
         metavar="N",
-        help="how many jobs may be claimed at once; none removes the limit",
+        help="maximum number of jobs claimed at once, or `none` for no limit",
     )
     pause = settings.add_mutually_exclusive_group()
     pause.add_argument("--pause", dest="paused", action="store_true", default=None, help="hand out no more jobs")

@@ -65,7 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--on-unreachable",
         choices=["fail", "wait"],
         default="fail",
-        help="if the store cannot be reached: exit 69, or keep trying (fail)",
+        help="if the store cannot be reached: fail (exit 69) or wait (keep trying); default: fail",
     )
     add_command_options(parser)
 

@@ -147,7 +147,8 @@ def _rotate(arguments: Arguments, context: Context) -> int:
     if not context.address.is_server:
         raise InvalidInput(
             "url",
-            "must name a server; your own file needs no token. To replace someone else's, create one and revoke theirs",
+            "must name a server (--url or OCTOSTORE_URL); your own file needs no token. To replace someone else's "
+            "token, create a new one for them and revoke the old one",
         )
     if arguments.to is not None:
         _check_replaceable(arguments.to)

@@ -107,7 +107,7 @@ def lease_lost(ws: WorkingSet, job: Job, command: LeaseCommand[Any]) -> LeaseLos
     if ended is None:
         why = "it is not the job's current lease"
     else:
-        how = ended.how.replace("_", " ") + ("" if ended.reason is None else f": {ended.reason!r}")
+        how = ended.how.replace("_", "-") + ("" if ended.reason is None else f": {ended.reason!r}")
         why = f"it ended at {to_datetime(ended.ended_at):%Y-%m-%d %H:%M:%S} UTC ({how})"
     if holder is not None:
         why += f"; {holder.owner!r} has held the job since {holder.claimed_at:%Y-%m-%d %H:%M:%S} UTC"

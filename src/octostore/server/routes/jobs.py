@@ -214,9 +214,9 @@ ROUTES = [
             "Claims that were live at any time in the last `window` seconds: who had the job, since when, how the "
             "claim ended, and who took over. Jobs are in this order, newest first within each group: lost and not "
             "taken over, stuck, late, asked to stop, taken over by a live owner, other live claims, failed, dead, "
-            "ended. `more` is true if some may be missing: jobs beyond `limit`, live claims beyond the first 2,000 by "
-            "name, losses before the last 1,000, and other ends before the last 600 events. To stay up to date, follow "
-            "`/events?after=` from `seq`."
+            "ended. `more` is true if the list may be incomplete: it covers at most `limit` jobs, the first 2,000 live "
+            "claims by name, the last 1,000 losses, and other claims that ended within the last 600 events. To stay up "
+            "to date, follow `/events?after=` from `seq`."
         ),
         example={
             "query": {"window": "900", "prefix": "github-issue-"},

@@ -53,9 +53,9 @@ ROUTES = [
         respond=respond_to_claim,
         summary="Claim the next job in a queue",
         description=(
-            "Lowest `priority` first, then earliest due, then oldest. If there is none, the status is `empty`, with "
-            "what the queue contains. With `kinds`, the counts `ready`, `later` and `claimed`, and `all_done`, cover "
-            "only these kinds."
+            "Lowest `priority` first, then earliest due, then oldest. If no job can be claimed, the status is `empty`, "
+            "and the response shows what the queue contains. With `kinds`, the counts `ready`, `later` and `claimed`, "
+            "and `all_done`, cover only these kinds."
         ),
         responses={200: ClaimNextResponse},
         codes={404: ("not_found",), 409: ("limit_exceeded", "lease_lost")},
