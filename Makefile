@@ -51,7 +51,7 @@ $(COLLECTED): $(READY) $(shell find src tests -name '*.py')
 	@touch $(COLLECTED)
 
 .PHONY: test
-test: $(COLLECTED) ## run all tests, in under five minutes
+test: $(COLLECTED) ## run the tests, in under five minutes
 	$(BIN)/pytest -n 6 --dist loadgroup -m 'not slow'  # many of them wait for leases and processes
 
 .PHONY: faults

@@ -205,7 +205,7 @@ def test_on_one_machine_a_slow_run_is_not_overtaken(new_machine: NewMachine, tmp
 
 UNITS = dict(
     re.findall(
-        r"^`([\w-]+\.(?:service|timer))`.*?^```ini\n(.*?)^```$",
+        r"^Save this as `([\w-]+\.(?:service|timer))`.*?^```ini\n(.*?)^```$",
         PAGES["systemd"].read_text(encoding="utf-8"),
         re.MULTILINE | re.DOTALL,
     )

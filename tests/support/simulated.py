@@ -16,7 +16,8 @@ class Simulated:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "call":
-            self._sums.update({name[len(PROPERTY) :]: value for name, value in _numbers(report.user_properties)})
+            for name, value in _numbers(report.user_properties):
+                self._sums[name[len(PROPERTY) :]] += value
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         if self._sums:
