@@ -165,8 +165,9 @@ def test_a_session_is_handed_over(cli: Cli, name: str, way: str) -> None:
     env = {"OCTOSTORE_LEASE_ID": lease} if way == "with the lease" else {}
     done = cli.run("hand-over", name, "--to", "bob", "--note", "the tests still fail", **env)
     assert (done.code, done.err) == (0, "")
-    assert done.out.startswith(f"handed {name} over to bob, who must open it before ")
-    assert done.out.endswith(f" UTC, with {cli.job}-0, {cli.job}-1\n")
+    both = f"{cli.job}-0, {cli.job}-1"
+    assert done.out.startswith(f"handed {name} over to bob, with {both}; bob must open it before ")
+    assert done.out.endswith(" UTC\n")
 
     assert row_of(cli, name).endswith(f"handed over to bob, not opened yet; {cli.job}-0, {cli.job}-1")
     waiting = cli.call("sessions", name).out.splitlines()

@@ -18,7 +18,7 @@ HALF_LIFE_SECONDS = 10.0
 DELAY_MAX_SECONDS = 1.0
 """A longer delay means that the process was suspended (a signal, a closed lid), and no margin helps against that."""
 MARGIN_SHARE_MAX = 1 - LATE_SHARE
-"""The largest share of the TTL to use as a margin: before that, an owner is not even late."""
+"""The largest share of the TTL to use as a margin. With more, an owner would stop before it even counts as late."""
 NAPS, NAPS_IF_BUSY = 5, 25
 NAP_SECONDS = 0.002
 BUSY_SECONDS = 0.005

@@ -146,8 +146,8 @@ def _empty(result: r.Empty) -> str:
     if result.paused:
         return f"{QUEUE_PAUSED} To wait for that, call again with `wait`."
     return (
-        "There is nothing for you in this queue now, but it is not finished: others hold some of its jobs, or they are "
-        "due later. To wait for them, call again with `wait`."
+        "There is nothing for you to claim in this queue now, but it is not finished: some of its jobs are claimed, or "
+        "due later. To wait for one, call again with `wait`."
     )
 
 

@@ -38,5 +38,5 @@ def run(arguments: Arguments, context: Context) -> None:
     jobs = f", with {', '.join(reply.jobs)}" if reply.jobs else ""
     until = words.clock(reply.expires_at, words.now())
     context.console.print_result(
-        reply, f"handed {reply.session_id} over to {reply.agent}, who must open it before {until} UTC{jobs}"
+        reply, f"handed {reply.session_id} over to {reply.agent}{jobs}; {reply.agent} must open it before {until} UTC"
     )
