@@ -78,7 +78,7 @@ SUBCOMMANDS = [
     Subcommand("restore", OPERATE, "restore a backup"),
     Subcommand("serve", SETUP, "serve a store over HTTP"),
     Subcommand("mcp", SETUP, "serve a store to an agent, as MCP tools"),
-    Subcommand("setup", SETUP, "set up Claude Code, Codex or Cursor, for this project or for your user"),
+    Subcommand("setup", SETUP, "set up Claude Code, Codex or Cursor, for this project or for your user account"),
     Subcommand("hook", SETUP, "respond to a hook from an agent's client"),
     Subcommand("token", SETUP, "create, list, revoke and rotate tokens"),
     Subcommand("prime", SETUP, "print what an agent should know before it starts"),

@@ -120,7 +120,7 @@ class Request:
         self.id = f"req_{new_request_id()}"
         self.method = method
         self.raw_path = path
-        """Not decoded: in it, a name that contains `/` is one segment."""
+        """Before percent-decoding, so a name that contains `/` is still one segment."""
         self.headers = headers
         self._connection = connection
         self.raw_query = query

@@ -157,4 +157,4 @@ ENDPOINTS = [
 ]
 BY_OPERATION = {endpoint.operation: endpoint for endpoint in ENDPOINTS}
 BY_KIND = {endpoint.message_type: endpoint for endpoint in ENDPOINTS if endpoint.reply is not None}
-"""The endpoint the library uses for each message; if two carry the same one, the last."""
+"""The endpoint the library uses for each message: the last one, if several carry it."""

@@ -97,9 +97,10 @@ ROUTES = [
         description=(
             "Sets a cookie that replaces the token, for at most seven days and on every server of the store. It stops "
             "working when the token expires, is rotated, or is revoked. The page uses the cookie below `/ui/api/`, "
-            "which has the same calls (`GET /ui/api/jobs`), except locks, `/mcp`, `/auth/token/rotate` and "
-            "`/auth/link`. These paths accept only the cookie, and no other path accepts it. Requests that change "
-            "something must come from the page itself, which browsers prove with `Origin` or `Sec-Fetch-Site`."
+            "which has the same calls as the API (for example, `GET /ui/api/jobs`), except locks, `/mcp`, "
+            "`/auth/token/rotate` and `/auth/link`. Paths below `/ui/api/` accept only the cookie, and no other path "
+            "accepts it. Requests that change something must come from the page itself, which browsers prove with "
+            "`Origin` or `Sec-Fetch-Site`."
         ),
         headers={"Origin": f.OwnOrigin},
         responses={204: None},
