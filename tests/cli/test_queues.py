@@ -239,6 +239,19 @@ def test_how_many_attempts_a_requeued_job_has(cli: Cli, queue: str, options: lis
     assert cli.store.get_job(cli.job).status == "dead"
 
 
+def test_a_requeued_job_does_not_wait_for_its_backoff(cli: Cli, queue: str) -> None:
+    cli.store.enqueue("import", queue=queue, job_id=cli.job, delay=3_600)
+    done = cli.call("requeue", cli.job)
+    assert (done.code, done.out) == (0, f"requeued {cli.job}: it is queued now\n")
+    assert cli.store.claim_next(queue, owner="ann").job_id == cli.job
+
+
+def test_requeueing_a_job_that_can_be_claimed_changes_nothing(cli: Cli, queue: str) -> None:
+    cli.store.enqueue("import", queue=queue, job_id=cli.job, payload={"page": 3})
+    done = cli.call("requeue", cli.job)
+    assert (done.code, done.out) == (0, f"{cli.job} is queued; nothing changed\n")
+
+
 def test_a_discarded_job(cli: Cli, queue: str) -> None:
     dead_letter(cli, queue)
     done = cli.run("discard", cli.job, "--reason", "the customer has left")

@@ -174,6 +174,20 @@ def test_a_rotated_admin_token_needs_no_saving(tmp_path: Path) -> None:
         assert run_cli("list", **env).code == 0
 
 
+def test_a_rotated_admin_token_is_shown_if_the_server_did_not_save_it(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path) as server:
+        env = {"OCTOSTORE_URL": server.url, "OCTOSTORE_HOME": str(server.home)}
+        (link,) = server.home.glob("127.0.0.1:*.token")
+        old = link.read_text()
+        link.unlink()
+        link.touch(mode=0o600)
+        link.write_text(old)  # a copy, as a restored folder has it
+        done = run_cli("token", "rotate", **env)
+        assert done.code == 0
+        token = done.out.splitlines()[1].split()[1]
+        assert run_cli("list", **env, OCTOSTORE_TOKEN=token).code == 0
+
+
 def test_a_token_cannot_be_rotated_without_a_server_or_over_another_file(clean: Path, server: ServerProcess) -> None:
     refused = run_cli("token", "rotate", OCTOSTORE_URL="sqlite:///jobs.db")
     assert (refused.code, "must name a server" in refused.err) == (64, True), refused

@@ -52,7 +52,7 @@ def _find_job(store: OctoStore, job_id: str) -> JobView | None:
 
 def _summary(job: JobView, before: JobView | None, changed: str) -> str:
     claim, earlier = job.claim, None if before is None else before.claim
-    if claim is None and before is not None and earlier is None and before.status == job.status:
+    if job == before and claim is None:
         return f"{job.job_id} is {job.status}; nothing changed"
     if changed:
         return f"{changed} {job.job_id}: it is {job.status} now"
@@ -62,7 +62,8 @@ def _summary(job: JobView, before: JobView | None, changed: str) -> str:
     stop = claim.stop_requested
     if stop is None:
         return f"{job.job_id} is {job.status} now"
-    if earlier is not None and earlier.stop_requested is not None and earlier.stop_requested.cancels == stop.cancels:
+    asked = None if earlier is None else earlier.stop_requested
+    if asked is not None and (asked.requested_at, asked.cancels) == (stop.requested_at, stop.cancels):
         why = f" ({words.one_line(stop.reason)})" if stop.reason else ""
         return f"{claim.owner} was already asked to stop {job.job_id}{why}; nothing changed"
     if stop.delivered_at is None:

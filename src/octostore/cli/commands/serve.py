@@ -68,6 +68,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add("--base-path", metavar="PATH", help="path at which a proxy serves it, if not /, e.g. /octo")
     add("--no-ui", action="store_false", dest="has_page", help="do not serve the live page")
+    _add_limits(parser)
+    add("--log-format", choices=LOG_FORMATS, help="format of the log on stderr (%(default)s)")
+    add("--access-log", action="store_true", help="also log each request: who, what, status and duration")
+    for options, what in _SECONDS.items():
+        add(*options.split(), type=_seconds, metavar="S", help=f"{what} (%(default)s)")
+    defaults = msgspec.structs.asdict(Settings()) | {"allow_hosts": [], "allow_origins": [], "trusted_proxies": []}
+    del defaults["url"]  # every command has this option
+    parser.set_defaults(**defaults)
+
+
+def _add_limits(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     add("--max-locks", type=positive_integer, metavar="N", help="maximum locks per principal (%(default)s)")
     add(
         "--max-claims",
@@ -96,13 +108,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="maximum connections from one address (1000; unlimited from this machine)",
     )
-    add("--log-format", choices=LOG_FORMATS, help="format of the log on stderr (%(default)s)")
-    add("--access-log", action="store_true", help="also log each request: who, what, status and duration")
-    for options, what in _SECONDS.items():
-        add(*options.split(), type=_seconds, metavar="S", help=f"{what} (%(default)s)")
-    defaults = msgspec.structs.asdict(Settings()) | {"allow_hosts": [], "allow_origins": [], "trusted_proxies": []}
-    del defaults["url"]  # every command has this option
-    parser.set_defaults(**defaults)
 
 
 _SECONDS = {

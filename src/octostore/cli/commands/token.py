@@ -167,12 +167,22 @@ def _rotate(arguments: Arguments, context: Context) -> int:
     done = f"rotated {name}'s token; the old one no longer works"
     if arguments.secret and not context.console.is_json:
         context.console.print_lines(token)
-    elif server_url.left_by is not None and arguments.to is None:
+    elif server_url.left_by is not None and arguments.to is None and _is_left(context.address.url, token):
         where = "the server saved the new one where commands on this machine look for it"
         context.console.print_result({"name": name, "token": token}, f"{done}; {where}")
     else:
         context.console.print_result({"name": name, "token": token}, done, f"  token  {token}", NOT_SHOWN_AGAIN)
     return exit_codes.SUCCESS if arguments.to is None else exit_codes.BAD_INPUT
+
+
+def _is_left(url: str | None, token: str) -> bool:
+    """Whether the server's file has it now: if not, this is the last chance to show it."""
+    from octostore.client.http.server_url import find_server  # noqa: PLC0415
+
+    try:
+        return find_server(url, None, None, allow_clear_text=False)[1] == token
+    except InvalidInput:
+        return False
 
 
 def _check_replaceable(path: Path) -> None:
