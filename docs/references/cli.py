@@ -13,20 +13,19 @@ PATH = FOLDER / "cli.md"
 
 OUTPUT = """\
 Results go to stdout, messages to stderr, and no command ever prompts. `--json` prints one document with the fields of
-[the HTTP responses](http.md), or one per line if a command follows or exports events, or takes several jobs. An error
-is a document with `error` and `code`; the [exit code](#exit-codes) says what kind of error it is.
+[the HTTP responses](http.md). Commands that follow or export events, or take several jobs, print one document per line.
+An error is a document with `error` and `code`; the [exit code](#exit-codes) says what kind of error it is.
 
-JOB is the exact name of a job, or the start of a generated name (`job-` and at least 8 digits) that matches one job.
-`claim`, `run` and `enqueue` never create a job from a truncated generated name. If nobody has ever claimed or enqueued
-a name, the command says so and suggests the closest existing names.
+JOB is the exact name of a job, or the start of a generated name (`job-` and at least 8 hexadecimal digits) if only one
+job matches. `claim`, `run` and `enqueue` never create a job from a truncated generated name. If nobody has ever claimed
+or enqueued a name, the command says so and suggests the closest existing names.
 
-Durations (`S`) are seconds, or `2m`, `1h30m`, `90d`. Give JSON as an argument, from a file (`@FILE`), or on stdin
-(`-`).
+Durations (`S`) are seconds, or `2m`, `1h30m`, `90d`. Pass JSON as an argument, in a file (`@FILE`) or on stdin (`-`).
 """
 
 OTHER_EXITS = {
     exit_codes.INTERRUPTED: "interrupted by Ctrl-C",
-    exit_codes.BROKEN_PIPE: "the reader went away, as in `| head -1`",
+    exit_codes.BROKEN_PIPE: "the reader of the output is gone, as in `| head -1`",
 }
 
 

@@ -7,28 +7,30 @@ from octostore.core.events import DETAILS, Details, Event
 
 PATH = FOLDER / "events.md"
 ABOUT = """\
-The log has one event for each change of ownership, in one order. `seq` increases by 1, and skips numbers only
-after a [restore](#restored). Replaying the events reproduces the stored state. Heartbeats, progress and checkpoints
-are not events. No event contains a lease id, an access token, a payload or a result.
+The log has one event for each change to a job, a session, a queue or a token, in the order in which they happened.
+`seq` increases by 1, and skips numbers only after a [restore](#restored). Replaying the events reproduces the stored
+state, except heartbeats, progress, checkpoints and session contexts, which are not in the log. No event contains a
+lease id, an access token, a payload or a result.
 
 Read the log with [`octostore events`](cli.md#octostore-events), [`store.events()`](python.md#octostoreevents), or [`GET
-/events`](http.md#get-events), which streams and resumes from `Last-Event-ID`.
+/events`](http.md#get-events), which can stream the log and resume from `Last-Event-ID`.
 
 ## Every event
 """
 MEANINGS = {
     "enqueued": "A job was put in a queue.",
     "claimed": "A job got an owner. `seq` is the fencing token of the claim.",
-    "stuck": "An owner heartbeats, but has reported no progress for its `max_silence`. Recorded once for each stall.",
+    "stuck": "An owner sends heartbeats, but has reported no progress for its `max_silence`. Recorded once per stall.",
     "released": "The owner released the job: it is free, or back in its queue.",
     "done": "The owner finished the job.",
-    "failed": "The owner gave up. The job is retried at `available_at`, or dead.",
-    "deferred": "The owner put the job off until `available_at`. It does not count as an attempt.",
-    "expired": "No heartbeat came for `ttl_ms`; this was recorded `late_ms` after the lease had expired.",
+    "failed": "The attempt failed. The job can be claimed again at `available_at`, or is dead.",
+    "deferred": "The owner put the job off until `available_at`. This does not count as an attempt.",
+    "expired": "No heartbeat came for `ttl_ms`. This was recorded `late_ms` after the lease had expired.",
     "force_released": "An operator took the job away from its owner.",
     "cancelled": "A job was cancelled and is dead. If it was claimed, the event has the fields of `released`.",
-    "undone": "A claim was taken back because its caller was already gone when it was made.",
-    "stop_requested": "An owner was asked to stop. If `cancels`, the job is cancelled unless the claim ends `done`.",
+    "undone": "A claim was undone because its caller was already gone when the claim was made.",
+    "stop_requested": "An owner was asked to stop. If `cancels` is true, the job is cancelled when the claim ends, "
+    "unless it ends as `done`.",
     "stop_delivered": "The owner received the request to stop for the first time.",
     "discarded": "A dead job left its queue for good; its name is free.",
     "requeued": "A dead or finished job was queued again.",
@@ -37,12 +39,12 @@ MEANINGS = {
     "session_saved": "A session's context was saved. The context itself is not in the log.",
     "session_handed_over": "A session was handed over to `to_agent`, which has until `expires_at` to open it.",
     "session_closed": "A session was closed.",
-    "session_expired": "A session's heartbeats stopped.",
-    "session_undone": "A session was taken back because its caller was already gone when it was opened.",
+    "session_expired": "A session's TTL passed without a heartbeat.",
+    "session_undone": "A session was undone because its caller was already gone when the session was opened.",
     "token_created": "A token was created. The log never contains its secret.",
     "token_rotated": "A token's secret was replaced.",
     "token_revoked": "A token was revoked.",
-    "restored": "A backup was restored; its last event is `after`. The numbers from there to `seq` are not used again.",
+    "restored": "A backup was restored; its last event is `after`. The numbers between that and `seq` are skipped.",
 }
 
 

@@ -19,8 +19,8 @@ its OpenAPI document at `/openapi.json`. [Errors](errors.md) have the same form 
 
 {DESCRIPTION}
 
-Every call with arguments can get `invalid_input` (400, or 422 if the body has the wrong shape). Any call can get
-{", ".join(map(code, sorted(GENERAL)))}.
+Every call with arguments can get `invalid_input` (400, or 422 if the body has the wrong shape). Most calls can also get
+these errors: {", ".join(map(code, sorted(GENERAL)))}.
 
 The examples work in a shell with these variables:
 

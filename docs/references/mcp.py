@@ -10,12 +10,12 @@ from octostore.mcp.tools import OPERATOR_TOOLS, TOOLS, Tool
 
 PATH = FOLDER / "mcp.md"
 ABOUT = """\
-The tools of `octostore mcp`, and of `/mcp` on a server. [How to use them](../how-to/mcp.md) says how claims are
-kept alive, what the replies mean, and how the two differ: over HTTP, tools that work on a claim or a session also
-take the handle that came with it.
+The tools of `octostore mcp`, and of `/mcp` on a server. [How to use them](../how-to/mcp.md) says how claims are kept
+alive, what the replies mean, and how the two differ. Over HTTP, tools that work on a claim or a session take the handle
+that came with it instead of its name.
 
-Times are seconds. An unknown argument is refused, and nothing is done. Operator tools act on the jobs of others;
-they exist only if the server was started with `--operator`.
+Durations are in seconds. A call with an unknown argument is refused, and nothing changes. Operator tools act on other
+agents' jobs. They exist only with `octostore mcp --operator` or, over HTTP, with an `admin` token.
 """
 
 

@@ -7,8 +7,8 @@ from octostore.server.metrics import BATCHES, FAMILIES, SECONDS
 
 PATH = FOLDER / "metrics.md"
 ABOUT = """\
-A server returns its metrics from `GET /metrics`, in the Prometheus text format. No token is needed, but `queue_depth`
-is included only for a token that can read every job. Counters start at 0 when the server starts. No label contains the
+`GET /metrics` returns a server's metrics in the Prometheus text format. No token is needed, but `queue_depth` is
+included only for a token that can read every job. Counters start at 0 when the server starts. No label contains the
 name of a job, an owner or a principal.
 """
 
@@ -26,4 +26,4 @@ def _lines() -> Iterator[str]:
     )
     yield from table(["metric", "type", "labels", "meaning"], rows)
     seconds, sizes = (", ".join(f"{bound:g}" for bound in bounds) for bounds in (SECONDS, BATCHES))
-    yield from ("", f"Buckets of the histograms in seconds: {seconds}. Buckets of `octostore_batch_size`: {sizes}.")
+    yield from ("", f"Histograms in seconds have the buckets {seconds}. `octostore_batch_size` has {sizes}.")

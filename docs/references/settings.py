@@ -22,7 +22,7 @@ Defaults are in parentheses.
 SERVER = """\
 ## The server
 
-Options of `octostore serve`. Limits per principal apply to all tokens of that name together.
+These are the options of `octostore serve`. A limit per principal applies to all tokens of that name together.
 """
 
 

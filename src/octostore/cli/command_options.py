@@ -26,7 +26,7 @@ def add_command_options(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help=f"how long until others can take over if this machine disappears ({TTL_DEFAULT_SECONDS})",
     )
-    add("--max-run", type=seconds, metavar="S", help="stop the command after this long; counts as a failure")
+    add("--max-run", type=seconds, metavar="S", help="stop the command after this long, as a failure")
     add(
         "--max-silence",
         type=seconds,
@@ -51,13 +51,13 @@ def add_command_options(parser: argparse.ArgumentParser) -> None:
         type=seconds,
         default=GRACE_DEFAULT,
         metavar="S",
-        help=f"time from the stop signal to KILL ({GRACE_DEFAULT}; at most a tenth of the TTL when the lease is "
-        "about to expire)",
+        help=f"time from the stop signal to KILL ({GRACE_DEFAULT}; at most a tenth of the TTL if the lease is about to "
+        "expire)",
     )
     add(
         "--stop-rest",
         action="store_true",
-        help="stop processes the command leaves running, instead of holding the job until they end",
+        help="stop processes that the command leaves running, instead of holding the job until they end",
     )
     add("--no-stderr", action="store_true", help="do not save the end of stderr as the job's error")
     add("--quiet", action="store_true", help="print nothing unless something is wrong")

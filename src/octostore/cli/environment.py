@@ -21,10 +21,10 @@ VARIABLES = {
     TOKEN_VARIABLE: "the token for a server",
     TOKEN_FILE_VARIABLE: "file that contains the token, readable only by you",
     CLEAR_TEXT_VARIABLE: "1 allows sending the token over plain HTTP; trusted networks only",
-    OWNER_VARIABLE: "your name, as others see it (host and process id)",
+    OWNER_VARIABLE: "your name, as others see it (host:pid; claim and next: user@host)",
     LEASE_VARIABLE: "the lease id, for commands that need one",
     TOKENS_FILE_VARIABLE: "serve: file of preconfigured tokens",
-    "OCTOSTORE_LISTEN_URL": "PostgreSQL behind a pooler: URL of a direct connection, for notifications",
+    "OCTOSTORE_LISTEN_URL": "if PostgreSQL is behind a pooler: URL of a direct connection, for notifications",
     TRACING_VARIABLE: "1 creates OpenTelemetry spans; needs the otel extra",
     "TRACEPARENT": "enqueue: the W3C trace context to store with the job",
     DEBUG_VARIABLE: "1 prints a traceback for internal errors",
@@ -35,8 +35,8 @@ VARIABLES = {
 
 INSIDE = {
     JOB_VARIABLE: "the job",
-    FENCING_VARIABLE: "pass it with writes to other systems, so that they can refuse late ones; heartbeat and "
-    "release send it",
+    FENCING_VARIABLE: "the fencing token; pass it with writes to other systems, so that they can refuse late writes; "
+    "heartbeat and release send it",
     "OCTOSTORE_ATTEMPT": "1, or more if earlier owners failed or disappeared",
     CHECKPOINT_VARIABLE: "file that contains the last checkpoint; missing if there is none",
     PREVIOUS_VARIABLE: "JSON about the last attempt: owner, attempt, how, claimed_at, ended_at, note, error and "

@@ -16,7 +16,7 @@ MEANINGS = {
     SUCCESS: "success (`run`: the command's own exit code)",
     NOTHING_TO_DO: "nothing to do: the queue is empty, or the job is done",
     HELD: "unavailable: held by another owner, delayed or dead, or the wait timed out",
-    UNHEALTHY: "unhealthy, according to `health`",
+    UNHEALTHY: "`health`: the status is as bad as --fail-on, or worse",
     LOST: "the lease was lost (`run`: the command was stopped)",
     BAD_INPUT: "bad input or configuration",
     UNREACHABLE: "the store cannot be reached",

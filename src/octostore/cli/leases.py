@@ -46,9 +46,13 @@ def add_job(parser: argparse.ArgumentParser) -> None:
 
 def add_lease_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--lease-id", metavar="L", help=f"prefer {LEASE_VARIABLE}: other users can see command-line arguments"
+        "--lease-id",
+        metavar="L",
+        help=f"the claim's lease; prefer {LEASE_VARIABLE}: other users can see command-line arguments",
     )
-    parser.add_argument("--owner", metavar="O", help="who keeps the claim (OCTOSTORE_OWNER, or the only owner here)")
+    parser.add_argument(
+        "--owner", metavar="O", help="who keeps the claim (OCTOSTORE_OWNER, else the only owner who keeps claims here)"
+    )
 
 
 @contextmanager

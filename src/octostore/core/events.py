@@ -42,7 +42,7 @@ class Claimed(Details, frozen=True):
     took_over_from: str | None = None
     """The previous owner, if its claim expired or was taken away."""
     handed_over_by: str | None = None
-    """The previous owner, if it handed its session over, and the claim with it."""
+    """The previous owner, if the claim was handed over with its session."""
     host: str | None = None
     pid: int | None = None
     max_silence_ms: int | None = None
@@ -57,7 +57,7 @@ class Stuck(Details, frozen=True):
     last_progress_at: int
     max_silence_ms: int
     note: str | None = None
-    """Its last progress note."""
+    """The owner's last progress note."""
 
 
 class Ended(Details, frozen=True):
@@ -77,7 +77,7 @@ class Ended(Details, frozen=True):
     reason: str | None = None
     has_result: bool = False
     handed_over_to: str | None = None
-    """The next owner, if the claim's session was handed over: `status` is then only momentary."""
+    """The next owner, if the claim's session was handed over; the job is then claimed again at once."""
     # Evidence for an expiry: what was missed, and how late that was noticed.
     ttl_ms: int | None = None
     late_ms: int | None = None
@@ -136,7 +136,7 @@ class SessionOpened(Details, frozen=True):
     expires_at: int
     resumed: bool = False
     phase: Phase | None = None
-    """Here and below: the new phase, if it changed, and the previous one."""
+    """The new phase, if it changed; `phase_before` is the previous one, here and below."""
     phase_before: Phase | None = None
     without_lease: bool = False
 

@@ -77,7 +77,7 @@ class JobOwner(Reply, frozen=True, dict=True):
 class Heartbeat(Reply, frozen=True):
     """A live claim: its owner was alive at `heartbeat_at` and has until `expires_at` to send the next heartbeat.
 
-    A claim bound to a session lives by the session's heartbeats.
+    A claim bound to a session is kept alive by the session's heartbeats.
     """
 
     job_id: str
@@ -93,7 +93,7 @@ class Heartbeat(Reply, frozen=True):
 
 
 class Heartbeats(Reply, frozen=True):
-    """The live claims on some jobs at the store's time `at`. Jobs without an owner are left out."""
+    """The live claims of the jobs you named, as of `at`. Jobs without an owner are left out."""
 
     at: Moment
     claims: list[Heartbeat]
@@ -233,7 +233,7 @@ class ReleaseReply(Reply, frozen=True):
 
 
 class UndoReply(Reply, frozen=True):
-    """Whether it was `undone`: not if the claim or session had ended, or a caller that knows of it may rely on it."""
+    """`undone` is false if the claim or session had already ended, or if a caller may rely on it."""
 
     undone: bool
 
@@ -617,14 +617,14 @@ class ProbeReply(Reply, frozen=True):
 
 
 class ChangedReply(Reply, frozen=True):
-    """One batch of matching jobs. The next call continues `after` this name; null means there are no more."""
+    """One batch of matching jobs. Pass `after` to the next call; null means that there are no more."""
 
     changed: int
     after: str | None
 
 
 class RecoverReply(Reply, frozen=True):
-    """One step of a recovery; call again until `is_complete`."""
+    """One step of a recovery; call again until `is_complete` is true."""
 
     recovered: list[Recovery]
     is_complete: bool

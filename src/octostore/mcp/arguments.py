@@ -162,7 +162,7 @@ class Events(Arguments):
     ) = None
     after: Annotated[f.EventSeq, Meta(description="Only events after this `seq`.")] = 0
     limit: Limit = PAGE_DEFAULT
-    details: Annotated[bool, Meta(description="All that was recorded.")] = False
+    details: Annotated[bool, Meta(description="All recorded details.")] = False
 
 
 class Operation(OneJob):

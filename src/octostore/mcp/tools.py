@@ -53,7 +53,7 @@ class ToolContext(NamedTuple):
 async def claim_job(context: ToolContext, arguments: g.ClaimJob) -> msgspec.Struct:
     """Become the only owner of a job. Call this before you touch anything the job is about.
 
-    Work on it only if `status` is `claimed`: it is yours, and kept alive, until you call release_job. Continue from
+    Work on it only if `status` is `claimed`: it then stays yours until you call release_job. Continue from
     `checkpoint` and `note` if there are any. Otherwise leave it alone: `held` (another agent has it; if that
     agent has died, until `expires_at`), `done`, `delayed` (until `available_at`), `dead` (needs a person).
     """
@@ -112,7 +112,7 @@ async def my_claims(context: ToolContext, _arguments: g.Nothing) -> r.MyClaims:
 
 
 async def get_job_owner(context: ToolContext, arguments: g.OneJob) -> r.OwnerResult:
-    """Who has a job, since when, whether it is alive (`heartbeat_at`) and what it is doing (`progress`)."""
+    """A job's owner, since when, whether it is alive (`heartbeat_at`) and what it is doing (`progress`)."""
     job = await context.store.get_job(arguments.job_id)
     is_here = job.claim is not None and context.claims.has(job.claim)
     similar = [] if job.is_known else (await context.store.find_similar(job.job_id)).similar
@@ -179,8 +179,8 @@ async def open_session(context: ToolContext, arguments: g.OpenSession) -> r.Open
 async def claim_task(context: ToolContext, arguments: g.ClaimTask) -> msgspec.Struct:
     """Claim the next job in a queue as the task of a session you opened, as in claim_next_job.
 
-    A session has one task at a time, takes it along when handed over, and after a crash gets it again first. `held`: it
-    still has `job_id`; end that with release_task.
+    A session has one task at a time, keeps it when handed over, and gets it again first after a crash. `held`: it still
+    has `job_id`; end that with release_task.
     """
     session = await context.caller.sessions.find(context.store, arguments)
     claim = partial(session.claim_task, context.store, arguments)
@@ -247,7 +247,7 @@ async def stop_job(context: ToolContext, arguments: g.Operation) -> JobView:
 
 
 async def force_release_job(context: ToolContext, arguments: g.Operation) -> JobView:
-    """Take a job away from its owner, even if it is alive. Only if your user asks; prefer stop_job."""
+    """Take a job away from its owner, even a live one. Only if your user asks; prefer stop_job."""
     await context.store.force_release(**asdict(arguments))
     return await context.store.get_job(arguments.job_id)
 

@@ -48,7 +48,7 @@ FAMILIES = {
         ),
         Family("counter", "events_total", "Events appended to the log.", ("type",)),
         Family("counter", "expiries_total", "Claims that expired."),
-        Family("counter", "takeovers_total", "Claims of a job that its last owner had lost."),
+        Family("counter", "takeovers_total", "Claims of jobs whose last owners had lost them."),
         Family(
             "histogram", "request_seconds", "Time per request; waiting claims include their wait.", ("route", "status")
         ),
@@ -60,7 +60,7 @@ FAMILIES = {
             "gauge", "stuck_claims", "Live claims whose owners have reported no progress for longer than max_silence."
         ),
         Family("gauge", "dead_jobs", "Dead letters: jobs out of attempts or cancelled."),
-        Family("gauge", "open_sessions", "Live sessions."),
+        Family("gauge", "open_sessions", "Open sessions."),
         Family("gauge", "queued_jobs", "Queued jobs, in the 100 longest queues."),
         Family("gauge", "oldest_due_seconds", "How long the oldest ready job has waited; 0 if none is ready."),
         Family("gauge", "waiting_claims", "Requests that are waiting for a job."),

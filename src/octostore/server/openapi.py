@@ -18,8 +18,8 @@ from octostore.wire.failures import Failure, Problem
 
 SUMMARY = "One owner per job, ownership that anyone can see, and recovery when a worker disappears."
 DESCRIPTION = (
-    f"Calls that change something accept the header `{DEADLINE_HEADER}`: how many milliseconds you will wait for the "
-    "response. If the deadline passes before the call runs, nothing is changed and you get 408 `too_late`."
+    f"Calls that change something accept the header `{DEADLINE_HEADER}`, the number of milliseconds that you will wait "
+    "for the response. If this time passes before the call runs, nothing is changed and you get 408 `too_late`."
 )
 JSON = "application/json"
 PROBLEM = "application/problem+json"

@@ -115,7 +115,7 @@ class ClaimBody(_Terms):
 class ClaimNextBody(_Terms):
     kinds: f.Kinds | None = None
     until_done: Annotated[
-        bool, Meta(description="Stop waiting once every job in the queue is done or dead: `empty` with `all_done`.")
+        bool, Meta(description="Stop waiting, with `empty` and `all_done`, once every job is done or dead.")
     ] = False
 
 
@@ -132,7 +132,7 @@ class ClaimTaskBody(Body):
     max_silence_seconds: f.MaxSilence | None = None
     traceparent: f.Traceparent | None = None
     lease_id: (
-        Annotated[f.LeaseId, Meta(description="The lease of a session you have open, to claim the task in it.")] | None
+        Annotated[f.LeaseId, Meta(description="The lease of a session you have open, to claim a task in it.")] | None
     ) = None
 
     CORE_NAMES: ClassVar = {"agent": "owner", "wait_seconds": None}
@@ -151,7 +151,10 @@ class LeaseBody(Body):
 class HeartbeatBody(LeaseBody, kw_only=True):
     ttl_seconds: f.Ttl | None = None
     progress: (
-        Annotated[f.ProgressNote | ProgressBody, Meta(description="What you are doing: text, or a note and percent.")]
+        Annotated[
+            f.ProgressNote | ProgressBody,
+            Meta(description="What you are doing, as text, or as a note and a percentage."),
+        ]
         | None
     ) = None
     number: f.WriteNumber | None = None

@@ -26,11 +26,11 @@ class ErrorKind(NamedTuple):
     """Attributes of the exception. `Failure` has fields of the same names."""
 
 
-_NAME = "Check the name. For a job, `GET /jobs/{job_id}/similar` lists the closest ones."
+_NAME = "Check the name. For a job, `GET /jobs/{job_id}/similar` lists similar names."
 _CORRECT = "Correct the request; nothing was changed."
 _FEWER = "Release or finish something first, or ask an operator to raise the limit."
 _STOP = "Stop working on the job: your writes are refused. `holder` says who owns it now."
-_BEARER = "Send `Authorization: Bearer TOKEN`. At startup, the server prints the path of its first token."
+_BEARER = "Send `Authorization: Bearer TOKEN`. At startup, the server prints where its first token is."
 _CURRENT = "The token may be mistyped, expired, rotated, revoked, or for another server. Get a valid one."
 _ADDRESS = "Use the address the server listens on, or start it with --allow-host NAME."
 _LESS = "Store large data elsewhere and send a reference to it."
@@ -47,7 +47,7 @@ ERRORS = {
     "held": ErrorKind(Held, 409, 11, "Wait, or ask the owner.", _OF_HELD),
     "done": ErrorKind(AlreadyDone, 409, 10, "Use the job's result, or requeue the job to run it again."),
     "lease_lost": ErrorKind(LeaseLost, 409, 20, _STOP, ("job_id", "ended", "holder")),
-    "conflict": ErrorKind(Conflict, 409, 64, "Check the current state first; nothing was changed.", ("status",)),
+    "conflict": ErrorKind(Conflict, 409, 64, "Check the current state; nothing was changed.", ("status",)),
     "limit_exceeded": ErrorKind(LimitExceeded, 409, 77, _FEWER, ("status", "limit")),
     "not_allowed": ErrorKind(NotAllowed, 403, 77, "Use a token that may do this."),
     "not_found": ErrorKind(NotFound, 404, 64, _NAME, ("job_id",)),

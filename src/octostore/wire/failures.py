@@ -11,7 +11,7 @@ from octostore.wire.errors import error_kind
 
 
 class Failure(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`error` says what happened, `code` is a stable name for it, `details` says what to do about it."""
+    """`error` says what happened, `code` is a stable name for it, and `details` says what to do about it."""
 
     error: str
     code: str
@@ -38,7 +38,7 @@ class Failure(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Problem(msgspec.Struct, kw_only=True):
-    """The same error as RFC 9457 problem details, for `Accept: application/problem+json`; plus `Failure`'s fields."""
+    """The same error as problem details (RFC 9457), for `Accept: application/problem+json`, with `Failure`'s fields."""
 
     type: str
     title: str

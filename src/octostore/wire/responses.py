@@ -64,13 +64,15 @@ class Claimed(_Live, tag="claimed"):
 
 
 class HeldByOther(_Live, tag="held"):
-    """Someone else owns the job, and is alive."""
+    """Someone else owns the job and is alive."""
 
     progress: ProgressView | None
     retry_after_ms: int
     host: str | None
     pid: int | None
-    stuck: Annotated[bool, Meta(description="Alive, but without progress for longer than its `max_silence`.")]
+    stuck: Annotated[
+        bool, Meta(description="The owner is alive, but has reported no progress for longer than its `max_silence`.")
+    ]
 
 
 class Done(_Claim, tag="done"):
@@ -82,7 +84,7 @@ class Done(_Claim, tag="done"):
 
 
 class Delayed(_Claim, tag="delayed"):
-    """Nobody owns the job, but it cannot be claimed before `available_at`, or later if its queue is still paused."""
+    """Nobody owns the job, but it cannot be claimed before `available_at`, or while its queue is paused."""
 
     available_at: Moment
     retry_after_ms: int
@@ -134,7 +136,7 @@ class TaskClaimed(Claimed, tag="claimed"):
 
 
 class SessionHeld(_Owned, tag="held"):
-    """Someone else has the session, and is alive; or, if you sent its `lease_id`, it still has the task `job_id`."""
+    """Someone else has the session and is alive; or you sent its `lease_id`, and it still has the task `job_id`."""
 
     session_id: str
     fencing_token: int | None
@@ -171,7 +173,7 @@ class SessionState(SessionView, frozen=True, kw_only=True):
 
 
 class SessionList(msgspec.Struct, kw_only=True):
-    """`cursor` continues the list; null on the last page. Contexts are left out."""
+    """`cursor` continues the list; it is null on the last page. Contexts are left out."""
 
     sessions: list[SessionState]
     cursor: str | None
@@ -268,7 +270,7 @@ class Health(msgspec.Struct, kw_only=True):
 
 
 class Readiness(msgspec.Struct, kw_only=True):
-    """`ready`: a test write reached the store's disk."""
+    """`ready` means that a test write reached the store's disk."""
 
     status: Literal["ready"]
     seq: int

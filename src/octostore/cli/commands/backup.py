@@ -1,7 +1,7 @@
 """Copy the embedded store to a new file while others keep writing to it.
 
 The copy is one consistent state, synced to disk when the command ends. An existing file is never overwritten.
-The copy contains every live lease, so only you may read it. `octostore restore` turns it into a store again.
+The copy contains every live lease, so only you can read it. `octostore restore` turns it into a store again.
 
 For PostgreSQL, use its own tools; see docs/how-to/postgres.md.
 """

@@ -1,8 +1,8 @@
 """Run many commands in one call, in order.
 
 Each line of stdin is one command: a JSON object with the command's name in `command`, as in `POST /batch`. Up to 1,000
-commands are one transaction. A refused command changes nothing and does not affect the others. The exit code is that of
-the first command that did not succeed.
+commands run in one transaction; for more, use --no-atomic. A refused command changes nothing and does not affect the
+others. The exit code is that of the first command that did not succeed.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Cancel jobs: they leave their queue, any owner loses its lease, and they are dead. `requeue` brings them back."""
+"""Cancel jobs: they become dead, and their owners, if any, lose their leases. `requeue` brings them back."""
 
 import argparse
 
@@ -16,7 +16,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--drain",
         action="store_true",
-        help="ask owners to stop, as `octostore stop` does, and cancel their jobs once they have",
+        help="ask owners to stop, as `octostore stop` does, and cancel their jobs once they have stopped",
     )
 
 

@@ -1,13 +1,13 @@
 """Save what the next owner needs to continue from here: up to 64 KiB of JSON. A new checkpoint replaces the last one.
 
-Inside a command started by `run` or `work`, the checkpoint belongs to that job. Elsewhere it belongs to the claim kept
-for you (`claim --keep`), or to the one whose lease is in OCTOSTORE_LEASE_ID; name the JOB if you keep several. With a
-JOB alone, the data comes from stdin.
+Inside a command started by `run` or `work`, the checkpoint is for the command's job. Elsewhere it is for the claim kept
+for you (`claim --keep`; name the JOB if you keep several), or for JOB with the lease in OCTOSTORE_LEASE_ID. With a JOB
+alone, the data comes from stdin.
 
 The next owner gets the checkpoint with the claim; commands of `run` and `work` find it in the file named by
-OCTOSTORE_CHECKPOINT_FILE. Without a checkpoint, there is no such file.
+OCTOSTORE_CHECKPOINT_FILE. If there is no checkpoint, that file does not exist.
 
-Finish a step first, then save it. If you disappear in between, the next owner finds that step done but not saved.
+Finish a step first, then save it. If you disappear in between, the next owner finds a step that is done but not saved.
 """
 
 import argparse

@@ -1,9 +1,9 @@
-"""Become the owner of a job until its TTL passes without a heartbeat.
+"""Become the owner of a job until you release it, or until the TTL passes without a heartbeat.
 
-With --keep, a small process sends the heartbeats, and the lease is in a file that only you can read: `progress`,
-`checkpoint` and `release` find it by your owner name and the job. The claim is released when the watched process ends,
-or when you run no octostore command for --max-silence. Without --keep, the output contains a lease id, which
-`heartbeat` and `release` need. Keep it to yourself; it is not saved anywhere.
+With --keep, a background process sends the heartbeats. The lease is in a file that only you can read, where `progress`,
+`checkpoint` and `release` find it by your owner name and the job. The claim is released when the watched process
+(--while-pid) ends, or when you run no octostore command for --max-silence. Without --keep, the output contains a lease
+id, which `heartbeat` and `release` need. Keep it to yourself; it is not saved anywhere.
 `octostore run` does all of this for you while a command runs.
 """
 
@@ -38,8 +38,8 @@ EXAMPLES = [
 def configure(parser: argparse.ArgumentParser) -> None:
     set_completer(parser.add_argument("job", metavar="JOB", help="job name"), job_names)
     add_claim_options(parser)
-    parser.add_argument("--wait", type=seconds, default=0, metavar="S", help="how long to wait for it (0)")
-    parser.add_argument("--again", action="store_true", help="claim it even if it is done")
+    parser.add_argument("--wait", type=seconds, default=0, metavar="S", help="how long to wait for the job (0)")
+    parser.add_argument("--again", action="store_true", help="claim the job even if it is done")
     parser.add_argument(
         "--lock-delay",
         type=seconds,
@@ -54,21 +54,21 @@ def add_claim_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--owner",
         metavar="O",
-        help="your name, as others see it (OCTOSTORE_OWNER, else user@host; with --keep, else your agent's process)",
+        help="your name, as others see it (OCTOSTORE_OWNER, else with --keep your agent's process, else user@host)",
     )
     parser.add_argument(
         "--ttl",
         type=seconds,
         default=TTL_DEFAULT_SECONDS,
         metavar="S",
-        help=f"how long you keep it without a heartbeat ({TTL_DEFAULT_SECONDS})",
+        help=f"how long you keep the job without a heartbeat ({TTL_DEFAULT_SECONDS})",
     )
     parser.add_argument(
         "--max-silence",
         type=seconds,
         metavar="S",
-        help="with --keep: release the claim after this long without an octostore command (10m); without: show you as "
-        "stuck after this long without progress, even if you send heartbeats (never)",
+        help="with --keep: release the claim after this long without an octostore command (10m); without --keep: show "
+        "you as stuck after this long without progress, even if you send heartbeats (never)",
     )
     parser.add_argument(
         "--metadata", type=json_value, metavar="JSON", help="anything others should see; @FILE or - (stdin) also work"
@@ -76,12 +76,12 @@ def add_claim_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--session", metavar="ID", help="bind the claim to this session")
     parser.add_argument("--request-id", metavar="R", help="repeat the call with the same id to get the same claim back")
     parser.add_argument("--lease", action="store_true", help="print only the lease id, for $(…)")
-    parser.add_argument("--keep", action="store_true", help="send heartbeats in the background until you release it")
+    parser.add_argument("--keep", action="store_true", help="send heartbeats in the background until the claim ends")
     parser.add_argument(
         "--while-pid",
         type=integer_from(0),
         metavar="PID",
-        help="with --keep, release the claim when this process ends; 0 for none (your agent, or the terminal's shell)",
+        help="with --keep: release the claim when this process ends; 0 for none (your agent, or the terminal's shell)",
     )
 
 

@@ -1,7 +1,7 @@
 """Watch five agents race for one job: one wins, is killed for real, and another takes over and finishes.
 
 Each agent is a separate process. They share a throwaway store in a temporary folder; your own store is not touched, and
-nothing is left behind. With --here they race in your own store instead, where the live page shows it as it happens.
+nothing is left behind. With --here, they race in your own store, where the live page shows the race as it happens.
 """
 
 import argparse

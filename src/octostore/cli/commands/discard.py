@@ -1,7 +1,7 @@
 """Drop dead jobs for good. They leave their queue and their names are free again; their history stays in the log.
 
---all discards every dead job that matches: those out of attempts, and those that were cancelled. `octostore dead`
-lists them. It handles 100 jobs per transaction. If it is interrupted, run it again for the rest.
+--all discards every dead job that matches, whether it is out of attempts or was cancelled. `octostore dead` lists them.
+Each transaction discards up to 100 jobs. If the command is interrupted, run it again for the rest.
 """
 
 from octostore.cli.matching import add_matching_options, operate_on_matching

@@ -2,7 +2,7 @@
 
 Like any command that writes, it upgrades a store of an earlier version. Otherwise it changes nothing.
 
-Checks versions, which store is used and why, whether it can be written to, its clock, the token, disk space,
+It checks versions, which store is used and why, whether the store can be written to, its clock, the token, disk space,
 permissions, and what `octostore run` needs. The exit code is 0 if all is well, else that of the worst problem.
 """
 

@@ -1,9 +1,9 @@
 """Show what happened, from the append-only log, oldest first.
 
 --export writes JSON lines, one event per line with the id of its store, for a file or another program. --verify reads
-the whole log and compares it with the store: no event is missing, every claim ended once, and every job and session
-matches its events. The exit code is 0 if so. It is 70 if not: then either OctoStore has a bug, or something else has
-written to the database. --verify needs an admin token, and can run while others work.
+the whole log and checks that no event is missing, that no claim ended twice, and that every job and session matches its
+events. The exit code is 0 if so. If it is 70, either OctoStore has a bug or something else has written to the database.
+--verify needs an admin token, and can run while others work.
 """
 
 import argparse
@@ -46,14 +46,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     set_completer(which.add_argument("--job", metavar="J", help="only events of this job"), job_names)
     which.add_argument("--prefix", metavar="P", help="only events of jobs whose names begin with this")
     session = which.add_argument(
-        "--session", metavar="S", help="only events of this session (ID or PRINCIPAL/ID) and its jobs"
+        "--session", metavar="ID", help="only events of this session (ID or PRINCIPAL/ID) and its jobs"
     )
     set_completer(session, session_names)
     parser.add_argument(
         "--after", type=integer, default=0, metavar="SEQ", help="only events after this sequence number"
     )
     parser.add_argument(
-        "--since", type=_since, metavar="TIME", help="only events since then: 10m (ago), or 2026-11-16T06:00:00Z"
+        "--since", type=_since, metavar="TIME", help="only events since this time: 10m (ago), or 2026-11-16T06:00:00Z"
     )
     parser.add_argument(
         "--type", action="append", choices=[*DETAILS], metavar="T", help="only events of this type; repeatable"

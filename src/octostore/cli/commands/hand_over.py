@@ -1,9 +1,9 @@
 """Pass a live session to another agent, with its context and the jobs bound to it, in one step.
 
-The old lease ends at once, and each job gets a new fencing token. The other agent opens the session within its TTL and
-continues where the first one stopped; if it does not, the session expires as usual. You need the session's lease.
-Operators can hand over a session without it, for example when an agent hangs; they name somebody else's session as
-PRINCIPAL/ID, as `octostore sessions` shows it. The exit code is 20 if the lease is lost.
+The old lease ends at once, and each job gets a new fencing token. The other agent must open the session before its TTL
+passes, and then continues where the first one stopped. Otherwise the session expires as usual. You need the session's
+lease. Operators can hand over a session without it, for example when an agent is stuck. They name another principal's
+session as PRINCIPAL/ID, as `octostore sessions` shows it. The exit code is 20 if the lease is lost.
 """
 
 import argparse
@@ -21,7 +21,10 @@ EXAMPLES = [
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    set_completer(parser.add_argument("session", metavar="SESSION", help="its id, or PRINCIPAL/ID"), session_names)
+    set_completer(
+        parser.add_argument("session", metavar="SESSION", help="session to hand over: ID, or PRINCIPAL/ID"),
+        session_names,
+    )
     parser.add_argument("--to", required=True, metavar="AGENT", help="the agent that continues")
     parser.add_argument("--note", metavar="TEXT", help="what that agent should know")
     parser.add_argument(

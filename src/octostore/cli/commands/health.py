@@ -1,9 +1,9 @@
 """Show whether work is getting done: ok, degraded (it is, but somebody should look) or unhealthy (it is not), and why.
 
 Each threshold is DEGRADED[,UNHEALTHY]: the values at which the status changes. Omit one to disable it: with
-`--dead 10`, dead jobs never make the status worse than degraded; with `--dead ,10`, it goes straight to unhealthy. The
-exit code is 12 if the status is as bad as --fail-on or worse, 69 if the store cannot be reached, else 0. This needs a
-token that can read all jobs; only operators see other principals' sessions.
+`--dead 10`, dead jobs never make the status worse than degraded; with `--dead ,10`, the status goes straight to
+unhealthy. The exit code is 12 if the status is as bad as --fail-on or worse, 69 if the store cannot be reached, else 0.
+This needs a token that can read all jobs; only operators see other principals' sessions.
 """
 
 import argparse

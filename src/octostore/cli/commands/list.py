@@ -1,4 +1,4 @@
-"""List claimed jobs and their owners, or jobs of another status.
+"""List claimed jobs and their owners, or jobs with another status.
 
 With --queue, list every job in that queue: waiting jobs in the order in which they will run, then claimed, dead and
 done ones.

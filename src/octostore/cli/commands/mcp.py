@@ -1,8 +1,8 @@
 """Serve a store to an agent as Model Context Protocol (MCP) tools, over stdin and stdout.
 
 The agent's client, for example a coding assistant, starts this command. The agent claims, reports, checkpoints and
-releases jobs by name; this server sends its heartbeats. When the session ends, or the agent makes no call for 30
-minutes (--max-silence), the jobs it still holds are released.
+releases jobs by name; this server sends the heartbeats. When the client ends the connection, or the agent makes no call
+for 30 minutes (--max-silence), the jobs it still holds are released.
 """
 
 import argparse
@@ -23,7 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--owner",
         metavar="O",
-        help="the agent's name, unless it passes its own (OCTOSTORE_OWNER, else its process's, else host:pid)",
+        help="the agent's name, unless it passes its own (OCTOSTORE_OWNER, else that of its process, else host:pid)",
     )
     parser.add_argument(
         "--max-silence",

@@ -1,8 +1,8 @@
-"""List what you hold: for how long, what it is about, and what to do next.
+"""List the jobs you hold: since when, until when, the checkpoint, the progress, and what to do next.
 
 Your name is --owner, else OCTOSTORE_OWNER, else that of your agent's process, else that of the only owner who keeps
 claims here. A kept claim that was lost is shown once, with the reason. --release-all releases every claim whose lease
-is kept here (`claim --keep`); the exit code is 11 if others remain.
+is kept here (`claim --keep`); the exit code is 11 if you still hold others.
 """
 
 import argparse

@@ -2,7 +2,7 @@
 
 With --json, `all_done` is true if every job is done or dead, and false if jobs remain that cannot be claimed now.
 
-With --keep, the job stays yours without heartbeats until you release it; see `octostore claim --help`.
+With --keep, a background process sends the heartbeats; see `octostore claim --help`.
 """
 
 import argparse

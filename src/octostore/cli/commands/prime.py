@@ -1,7 +1,7 @@
 """Print what an agent should know before it starts, in at most 1,500 characters.
 
-This is what you hold, what others hold, and the commands you need. It is meant for an agent's context, so the command
-always succeeds: if the store cannot be reached, it says so.
+It prints what you hold, what others hold, and the commands you need. The output is for an agent's context, so the
+command always succeeds: if the store cannot be reached, the output says so.
 """
 
 import argparse
@@ -11,13 +11,13 @@ from octostore.cli.subcommands import Arguments, Context
 
 EXAMPLES = [
     "octostore prime",
-    "octostore prime github-issue- --owner agent-3    # of the jobs others hold, show only these",
+    "octostore prime github-issue- --owner agent-3    # of other owners' jobs, only these",
 ]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "prefix", metavar="PREFIX", nargs="?", help="of the jobs others hold, show only names that begin with this"
+        "prefix", metavar="PREFIX", nargs="?", help="show other owners' jobs only if their names begin with this"
     )
     parser.add_argument(
         "--owner", metavar="O", help="who you are (OCTOSTORE_OWNER, else the only owner who keeps claims here)"

@@ -1,7 +1,7 @@
 """Show others what you are doing.
 
-Inside a command started by `run` or `work`, this is about that job. Elsewhere it is about the claim kept for you
-(`claim --keep`), or the one whose lease is in OCTOSTORE_LEASE_ID; name the JOB if you keep several.
+Inside a command started by `run` or `work`, this reports on the command's job. Elsewhere it reports on the claim kept
+for you (`claim --keep`; name the JOB if you keep several), or on JOB with the lease in OCTOSTORE_LEASE_ID.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """Change the settings of a queue. Settings you leave out stay as they are.
 
-While a queue is paused, its jobs cannot be claimed, in order or by name. Existing claims continue, and jobs
-can be enqueued. Resuming it wakes waiting workers.
+While a queue is paused, its jobs cannot be claimed, either in order or by name. Existing claims continue, and jobs can
+be enqueued. Resuming the queue wakes waiting workers.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """Record every expired lease now, and show which jobs were recovered, and why.
 
-You never have to run this: an expired lease has no effect anyway, and every write cleans up some of them.
+You never have to run this: an expired lease has no effect, and every write records some of the expired leases.
 """
 
 import argparse

@@ -2,8 +2,8 @@
 
 A dead job gets all its attempts back, or just one more with --keep-attempts.
 
---all requeues every dead job that matches: those out of attempts, and those that were cancelled. `octostore dead`
-lists them. It handles 100 jobs per transaction. Jobs that die again meanwhile stay dead. If it is interrupted, run it
+--all requeues every dead job that matches, whether it is out of attempts or was cancelled. `octostore dead` lists them.
+Each transaction requeues up to 100 jobs. Jobs that die again meanwhile stay dead. If the command is interrupted, run it
 again for the rest.
 """
 

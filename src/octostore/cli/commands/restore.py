@@ -1,11 +1,11 @@
-"""Restore a backup to the file that --url or OCTOSTORE_URL names.
+"""Restore a backup to the file that --url or OCTOSTORE_URL names, or else to your own file.
 
 The store continues above every number that could have been issued since the backup, so no fencing token is issued
 twice; a `restored` event records this. Claims made since the backup are gone: wait for the longest TTL before you
 restart the workers, or rely on fencing tokens. See docs/how-to/backup.md.
 
-With --replace, an existing store is moved aside; nothing may be using it. --forward, without FILE, makes a store
-that was put back by other means continue with higher numbers.
+With --replace, an existing store is moved aside, unless it is in use. --forward, without FILE, makes a store that was
+put back by other means continue with higher numbers.
 """
 
 import argparse

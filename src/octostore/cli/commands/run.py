@@ -2,9 +2,9 @@
 
 `run` claims the job before the command starts, renews the lease while it runs, and releases the job when the command
 and everything it started have ended. The command gets OCTOSTORE_JOB, OCTOSTORE_FENCING_TOKEN, OCTOSTORE_ATTEMPT,
-OCTOSTORE_CHECKPOINT_FILE, OCTOSTORE_PREVIOUS (who had the job last, and how that ended, as JSON) and, if the job has a
-trace, TRACEPARENT. It can call `octostore progress` and `octostore checkpoint`. It does not get OCTOSTORE_TOKEN: for
-other octostore commands inside it, put the token in a file and set OCTOSTORE_TOKEN_FILE.
+OCTOSTORE_CHECKPOINT_FILE, OCTOSTORE_PREVIOUS (the last owner and how its claim ended, as JSON) and, if the job has a
+trace, TRACEPARENT. It can call `octostore progress` and `octostore checkpoint`. It does not get OCTOSTORE_TOKEN: if it
+runs other octostore commands, put the token in a file and set OCTOSTORE_TOKEN_FILE.
 
 `run` exits with the command's exit code (128 plus the signal number if a signal killed it), 11 if another owner holds
 the job, or 10 if the job is done. If the lease cannot be renewed, the command and everything it started are stopped

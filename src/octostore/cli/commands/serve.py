@@ -1,4 +1,4 @@
-"""Serve a store over HTTP. The store is OCTOSTORE_URL, by default your own file.
+"""Serve a store over HTTP. The store is --url, else OCTOSTORE_URL, else your own file.
 
 The server writes its first token, an admin token, to a file that only you can read, and prints the path. Your own
 clients on this machine find it there automatically.
@@ -66,7 +66,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="CIDR",
         help="trust Forwarded and X-Forwarded-For from this network, e.g. 10.0.0.0/8 (unix: from the Unix socket)",
     )
-    add("--base-path", metavar="PATH", help="path at which a proxy serves it, if not /, e.g. /octo")
+    add("--base-path", metavar="PATH", help="path at which a proxy serves this server, if not /, e.g. /octo")
     add("--no-ui", action="store_false", dest="has_page", help="do not serve the live page")
     _add_limits(parser)
     add("--log-format", choices=LOG_FORMATS, help="format of the log on stderr (%(default)s)")

@@ -1,8 +1,8 @@
-"""Show sessions, their heartbeats, and what they are doing: all open ones, those of another status, or one in detail.
+"""Show sessions, their heartbeats, and what they are doing: all open ones, those with another status, or one in detail.
 
 A session belongs to the principal whose token opened it, or to `local` in your own file. Operators see and name other
-principals' sessions as PRINCIPAL/ID. --close ends the session and releases its jobs; its context stays. Closing needs
-the session's lease, or an operator.
+principals' sessions as PRINCIPAL/ID. --close ends the session and releases its jobs; its context stays. Only operators
+can close a session without its lease.
 """
 
 import argparse

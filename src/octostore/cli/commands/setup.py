@@ -1,4 +1,4 @@
-"""Set up an agent's client for this folder, so that its agents claim work before they do it.
+"""Set up an agent's client for this folder, so that its agents claim a job before they work on it.
 
 It writes the MCP server, the hooks, a skill and a few lines for AGENTS.md into the client's own files. Everything else
 in them stays as it is, and --remove restores them. Nothing is written if one of the files cannot be edited safely.
@@ -39,12 +39,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--global",
         dest="is_global",
         action="store_true",
-        help="for your user, in your home folder, instead of this folder",
+        help="for all your projects, in your home folder, instead of for this folder",
     )
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--print", action="store_true", help="only print what belongs in which file")
-    how.add_argument("--check", action="store_true", help="only report whether it is set up and current; exit 0 if so")
-    how.add_argument("--remove", action="store_true", help="remove everything it added")
+    how.add_argument(
+        "--check", action="store_true", help="only report whether the client is set up and up to date; exit 0 if so"
+    )
+    how.add_argument("--remove", action="store_true", help="remove everything that setup added")
 
 
 def run(arguments: Arguments, context: Context) -> int:

@@ -1,7 +1,8 @@
 """Create, list and revoke tokens for a server, directly in the store or through the server with an admin token.
 
-A token is shown once, when it is created. Its user sets OCTOSTORE_TOKEN, or OCTOSTORE_TOKEN_FILE to a file that
-contains it. `rotate` replaces the token you use. `generate` prints a line for `serve --tokens-file`, without a store.
+A token is shown once, when it is created. Its user sets OCTOSTORE_TOKEN to the token, or OCTOSTORE_TOKEN_FILE to a file
+that contains it. `rotate` replaces the token you use. `generate` prints a line for `serve --tokens-file`, and needs no
+store.
 """
 
 import argparse
@@ -58,7 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         description="Replace the token you use for a server. The old one stops working at once.",
     )
     new = rotate.add_mutually_exclusive_group()
-    new.add_argument("--to", type=Path, metavar="FILE", help="write it to this file, in place of the token in it")
+    new.add_argument("--to", type=Path, metavar="FILE", help="write the new token to this file, replacing the old one")
     new.add_argument("--secret", action="store_true", help="print only the token, for a pipe")
     generate = actions.add_parser(
         "generate",

@@ -1,7 +1,7 @@
 """Open the live page of a server in your browser, logged in with your token.
 
-If the store is a file or a database, this finds the server that you started for it on this machine; if there are
-several, the one started last. The browser gets a link that works once, within a minute.
+If the store is a file or a database, this finds the server that you started for it on this machine, or if there are
+several, the one you started last. The browser gets a link that works once, within a minute.
 """
 
 import argparse

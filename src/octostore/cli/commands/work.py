@@ -1,9 +1,9 @@
-"""Run a command for each job in a queue. It gets the payload on stdin, as JSON; its stdout becomes the result.
+"""Run a command for each job in a queue. The command gets the payload on stdin, as JSON; its stdout becomes the result.
 
-If stdout is valid JSON, that is the result; otherwise the result is text. If the command fails, the job is retried
-later. If it exits with 75, the job is deferred and no attempt is used up; use this, for example, when you are out of
-quota. The first TERM or Ctrl-C lets running commands finish; the second stops them. A worker without --until-empty or
---until-done reports each job on stderr, unless --quiet. Everything else works as in `octostore run`.
+The result is JSON if stdout is valid JSON, otherwise text. If the command fails, the job is retried later. If it exits
+with 75, the job is deferred and no attempt is used up; use this, for example, when you are out of quota. The first TERM
+or Ctrl-C lets running commands finish; the second stops them. Without --until-empty, --until-done or --quiet, each job
+is reported on stderr. Everything else works as in `octostore run`.
 """
 
 import argparse

@@ -114,9 +114,9 @@ ROUTES = [
         handler=batch,
         summary="Run several commands in one call",
         description=(
-            "Up to 1,000 commands, in order, of any kind except token commands. `answers` has the `status` and `body` "
-            "that each single call would return. A refused command changes nothing, and does not stop the others. All "
-            "commands run in one transaction unless `atomic` is false."
+            "Up to 1,000 commands, in order. `answers` has the `status` and `body` that each single call would return. "
+            "A refused command changes nothing, and does not stop the others. All commands run in one transaction "
+            "unless `atomic` is false."
         ),
         responses={200: BatchResponse},
         example={

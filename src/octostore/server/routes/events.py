@@ -136,12 +136,12 @@ ROUTES = [
             "Oldest first; all conditions must hold. With `prefix` or `types`, a page may have fewer events than "
             "`limit`, or none: continue from `after` until it no longer changes. With `Accept: text/event-stream`, the "
             "response is a stream that continues with new events: `id` is the event's `seq`, and `Last-Event-ID` "
-            "resumes after it. A reader that is too slow is disconnected, and no event is skipped. A principal may "
-            "have 100 streams open (`--max-streams`). Only a session's principal and operators see the session's own "
-            "events. With `heartbeats`, the stream also sends `heartbeat` frames: the live claims on these jobs, at "
-            "once and after each change, at most every two seconds. Their `data` is one of the `claims` of `GET "
-            "/heartbeats`, and they have no `id`. When a claim ends, its event says so; a `heartbeat` frame read just "
-            "before may arrive just after, so compare `fencing_token`."
+            "resumes after it. A reader that is too slow is disconnected; it can resume without missing an event. A "
+            "principal may have 100 streams open (`--max-streams`). Only a session's principal and operators see the "
+            "session's own events. With `heartbeats`, the stream also sends `heartbeat` frames: the live claims on "
+            "these jobs, at once and after each change, at most every two seconds. The `data` of a frame is one of the "
+            "`claims` of `GET /heartbeats`; a frame has no `id`. The end of a claim is an event, and an older "
+            "`heartbeat` frame may arrive after it, so compare `fencing_token`."
         ),
         headers={"Last-Event-ID": f.EventSeq},
         codes={409: ("limit_exceeded",)},

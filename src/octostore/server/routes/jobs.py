@@ -101,8 +101,8 @@ ROUTES = [
         respond=respond_to_claim,
         summary="Become the only owner of a job",
         description=(
-            "`status` is the result: `claimed`, or `held`, `done`, `delayed` or `dead`. With `wait_seconds`, the call "
-            "waits for a job that is not available at once, in order of arrival."
+            "`status` is `claimed`, `held`, `done`, `delayed` or `dead`. With `wait_seconds`, the call waits, in order "
+            "of arrival, if the job is not available at once."
         ),
         responses={200: ClaimResponse},
         codes={404: ("not_found",), 409: ("limit_exceeded", "lease_lost")},
@@ -137,9 +137,9 @@ ROUTES = [
         "release_job",
         summary="End your claim with an outcome",
         description=(
-            "`released`: the job is free again. `done`: it is finished. `failed`: it is retried if it was enqueued. "
-            "`deferred`: it runs later, and this does not count as an attempt. Repeating the call returns the same "
-            "response."
+            "`released`: the job is free again, or back in its queue. `done`: it is finished. `failed`: an enqueued "
+            "job is retried, or dead after its last attempt; any other is free again. `deferred`: it runs later, and "
+            "this does not count as an attempt. Repeating the call returns the same response."
         ),
         codes={409: ("lease_lost",)},
         example={
@@ -153,8 +153,9 @@ ROUTES = [
         "undo",
         summary="Undo a claim or session whose caller stopped waiting",
         description=(
-            "For clients that give up on a call in progress. The state is as if the call had never been made, unless "
-            "a repeat of the same request has been answered meanwhile: then `undone` is false, and the claim stays."
+            "For clients that give up on a call in progress. The state is then as if the call had never been made. If "
+            "a caller may rely on the claim or session, for example because a repeat of the same request got it, "
+            "nothing changes and `undone` is false."
         ),
         example={"body": {"lease_id": "$LEASE", **JOB}, "response": {"undone": True}, **CLAIMED},
     ),
@@ -198,8 +199,8 @@ ROUTES = [
         "list_heartbeats",
         summary="List the live claims of these jobs, with their last heartbeats",
         description=(
-            "For up to 200 jobs, without documents and history; jobs without a live claim are left out. To follow "
-            "heartbeats, use the `heartbeats` parameter of `GET /events`."
+            "Jobs without a live claim are left out, and so are documents and history. To follow heartbeats, use the "
+            "`heartbeats` parameter of `GET /events`."
         ),
         example={
             "query": {"jobs": "github-issue-1842"},
@@ -212,7 +213,7 @@ ROUTES = [
         summary="List recent claims by job, most urgent first",
         description=(
             "Claims that were live at any time in the last `window` seconds: who had the job, since when, how the "
-            "claim ended, and who took over. Jobs are in this order, newest first within each group: lost and not "
+            "claim ended, and who took over. Jobs come in this order, newest first within each group: lost and not "
             "taken over, stuck, late, asked to stop, taken over by a live owner, other live claims, failed, dead, "
             "ended. `more` is true if the list may be incomplete: it covers at most `limit` jobs, the first 2,000 live "
             "claims by name, the last 1,000 losses, and other claims that ended within the last 600 events. To stay up "
@@ -229,7 +230,7 @@ ROUTES = [
         prepare=_prepare_enqueue,
         respond=_respond_to_enqueue,
         summary="Put a job in a queue",
-        description="If a job of that name is already in a queue, nothing changes and the status is 200.",
+        description="If the job is already in a queue, or done, nothing changes and the status is 200.",
         responses={201: EnqueueReply, 200: EnqueueReply},
         codes={409: ("limit_exceeded",)},
         example={
@@ -281,8 +282,8 @@ ROUTES = [
         "request_stop",
         summary="Ask the owner of a job to stop",
         description=(
-            "The responses to its heartbeats then contain `stop_requested`, and the log says when the owner first got "
-            "it. The owner keeps the job until it ends its claim. Asking again changes nothing."
+            "The responses to the owner's heartbeats then contain `stop_requested`, and the log says when the owner "
+            "first got it. The owner keeps the job until it ends its claim. Asking again changes nothing."
         ),
         codes={404: ("not_found",), 409: ("conflict",)},
         example={
@@ -313,7 +314,7 @@ ROUTES = [
     command_route(
         "force_release_job",
         summary="Take a job away from its owner",
-        description="The job is free again, and the owner's next write gets `lease_lost`.",
+        description="The job is free again, or back in its queue, and the owner's next write gets `lease_lost`.",
         codes={404: ("not_found",)},
         example={
             "params": JOB,
@@ -331,10 +332,10 @@ ROUTES = [
         prepare=_prepare_matching,
         summary="Run all matching dead jobs again",
         description=(
-            "Each call changes one batch, in one transaction, in order of name. Repeat the call with the `after` of "
-            "the response until it is null; a job that dies again meanwhile is not changed twice. A token limited to a "
-            "prefix changes only jobs with that prefix. With `kind`, one call examines 500 dead jobs, and may change "
-            "fewer than `limit`, or none."
+            "Each call changes one batch of jobs, ordered by name, in one transaction. Repeat the call with the "
+            "`after` of the response until it is null; a job that dies again meanwhile is not changed twice. A token "
+            "limited to a prefix changes only jobs with that prefix. With `kind`, one call examines 500 dead jobs, and "
+            "may change fewer than `limit`, or none."
         ),
         example={
             "body": {"queue": "default", "reason": "the disk was full"},
@@ -346,7 +347,7 @@ ROUTES = [
         "discard_matching",
         prepare=_prepare_matching,
         summary="Discard all matching dead jobs for good",
-        description="Batch by batch, like `POST /jobs/requeue`.",
+        description="Each call changes one batch, as in `POST /jobs/requeue`.",
         example={
             "body": {"prefix": "build-", "reason": "the branch is gone"},
             "first": ["enqueue", "cancel_job"],

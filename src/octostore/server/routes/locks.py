@@ -314,8 +314,8 @@ ROUTES = [
         summary="Acquire a lock",
         description=(
             "The status is `acquired`, or `held` by someone else. If the holder acquires its lock again, the lock is "
-            "renewed with the same lease. A request comes from the holder if it has the same token and session, and "
-            "the same `holder` (or `Idempotency-Key`); if neither request names one, it must send the same "
+            "renewed with the same lease. A request comes from the holder if it has the same token, session and "
+            "`holder` (or `Idempotency-Key`). If neither request names a holder, the new one must send the same "
             "`metadata`, or none. **Agents that share a token and send identical requests count as one, and all of "
             "them get the lock**: give each its own `holder` or metadata. During the lock delay after a release, you "
             "get 409 with `delayed`."
@@ -357,7 +357,7 @@ ROUTES = [
         prepare=_prepare_get,
         respond=lambda call, job: Response(_state(call, job)),
         summary="Get a lock",
-        description="A name that was never used is free. A free lock has its last `fencing_token`, or 0.",
+        description="A name that was never used is free. The `fencing_token` of a free lock is its last one, or 0.",
         responses={200: LockState},
         codes={400: ("invalid_lock_name",)},
         translate=with_lock_codes,
@@ -382,7 +382,10 @@ ROUTES = [
         "watch_lock",
         handler=watch_lock,
         summary="Watch a lock",
-        description="Sends the current state first, `acquired` or `released`; later also `renewed` and `expired`.",
+        description=(
+            "Sends the current state (`acquired` or `released`), then each change, which may also be `renewed` or "
+            "`expired`."
+        ),
         stream=WatchFrame,
         codes={400: ("invalid_lock_name",), 409: ("limit_exceeded",)},
         translate=with_lock_codes,

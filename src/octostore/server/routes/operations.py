@@ -148,9 +148,9 @@ ROUTES = [
         description=(
             "`status` is `ok`, `degraded` (it works, but someone should look) or `unhealthy` (work is not getting "
             "done), by the same thresholds as `octostore health`; `reasons` says why. `late` counts claims whose "
-            "owners have missed heartbeats but still have time; `stuck` counts claims whose owners heartbeat, but "
-            "have reported no progress for longer than their `max_silence`. With `max_age`, the server counts again "
-            "only if its last figures are older; `at` is when they were counted."
+            "owners have missed heartbeats but still have time; `stuck` counts claims whose owners send heartbeats, "
+            "but have reported no progress for longer than their `max_silence`. With `max_age`, the server counts "
+            "again only if its last figures are older than that; `at` is when they were counted."
         ),
         codes={503: ("unreachable",)},
         example={

@@ -85,7 +85,7 @@ ROUTES = [
         "page",
         handler=page,
         summary="The live page, or links to the documentation",
-        description="Browsers, and other clients that accept `text/html`, get the page.",
+        description="Browsers, and other clients that accept `text/html`, get the page. All others get the links.",
         responses={200: About},
         example={"response": {"name": "OctoStore", "page": "/", "docs": "/docs", "openapi": "/openapi.json"}},
     ),
@@ -95,11 +95,11 @@ ROUTES = [
         is_page=True,
         summary="Log a browser in",
         description=(
-            "Sets a cookie that replaces the token, for at most seven days and on every server of the store. It stops "
-            "working when the token expires, is rotated, or is revoked. The page uses the cookie below `/ui/api/`, "
+            "Sets a cookie that replaces the token, for at most seven days, on every server of the store. The cookie "
+            "stops working when the token expires, is rotated or is revoked. The page uses it below `/ui/api/`, "
             "which has the same calls as the API (for example, `GET /ui/api/jobs`), except locks, `/mcp`, "
             "`/auth/token/rotate` and `/auth/link`. Paths below `/ui/api/` accept only the cookie, and no other path "
-            "accepts it. Requests that change something must come from the page itself, which browsers prove with "
+            "accepts it. Requests that change something must come from the page itself; browsers prove this with "
             "`Origin` or `Sec-Fetch-Site`."
         ),
         headers={"Origin": f.OwnOrigin},

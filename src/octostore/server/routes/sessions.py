@@ -154,8 +154,8 @@ ROUTES = [
         prepare=_prepare_as_operator,
         summary="Hand a live session over to another agent, with its context and claims",
         description=(
-            "Your lease ends with this call. `to_agent` opens the session with a token of the same name and continues: "
-            "the lease it gets also covers the claims. Operators need no lease."
+            "Your lease ends with this call. `to_agent` opens the session with a token of the same name and continues. "
+            "The lease it gets also covers the claims. Operators need no lease."
         ),
         codes={403: ("not_allowed",), 404: ("not_found",), 410: ("lease_lost",)},
         translate=lost_session_as_gone,
@@ -171,10 +171,10 @@ ROUTES = [
         respond=_respond_task,
         summary="Open a session and claim its next task, in one step",
         description=(
-            "The status is `held` if someone else has the session, and `empty` if there is no task; then nothing "
-            "changes. With the `lease_id` of a session you have open, the task is claimed in that session, which runs "
-            "one task at a time: `held` then names its current task. `POST /jobs/{job_id}/release` settles a task and "
-            "leaves the session open."
+            "If someone else has the session, the status is `held`; if there is no task, it is `empty`. Nothing "
+            "changes in either case. With the `lease_id` of a session you have open, the task is claimed in that "
+            "session. A session has one task at a time: if it still has one, the status is `held`, and `job_id` names "
+            "the task. `POST /jobs/{job_id}/release` settles a task and leaves the session open."
         ),
         responses={200: ClaimTaskResponse},
         codes={404: ("not_found",), 409: ("limit_exceeded", "lease_lost")},

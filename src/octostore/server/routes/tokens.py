@@ -63,7 +63,7 @@ ROUTES = [
         "create_token",
         handler=create_token,
         summary="Create a token",
-        description="The token is shown only in this response; the store keeps its SHA-256.",
+        description="The token is shown only in this response; the store keeps only its SHA-256.",
         responses={201: NewToken},
         codes={409: ("conflict",)},
         example={
