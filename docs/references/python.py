@@ -31,10 +31,9 @@ MODULES = {
     "octostore.orchestrator": "Orchestrator",
 }
 ABOUT = """\
-Everything in `octostore`, and in two modules that you import separately. `OctoStore` and `AsyncOctoStore` have the same
-methods; those of `AsyncOctoStore` are awaited. All replies are immutable. Each method lists the [errors](errors.md)
-that it raises; in addition, every call raises `InvalidInput` for arguments out of bounds, and `Unreachable` if the
-store cannot be reached.
+This page describes everything in `octostore` and in two modules that you import separately. `OctoStore` and
+`AsyncOctoStore` have the same methods; in `AsyncOctoStore`, you await most of them. All replies are immutable. Each
+method lists the [errors](errors.md) that it raises, except those that [every call](#octostore) raises.
 """
 
 

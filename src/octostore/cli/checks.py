@@ -26,7 +26,7 @@ from octostore.stores.permissions import check_file
 from octostore.stores.sqlite import SQLITE_VERSION
 
 SKEW_SECONDS = 2.0
-"""A clock within this is right: the probe itself takes time."""
+"""Smaller clock differences are ignored, because the probe itself takes time."""
 DISK_BYTES = 100 * 1_024 * 1_024
 SHARED_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "virtiofs", "afs", "ceph"}
 

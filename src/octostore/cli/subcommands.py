@@ -52,7 +52,7 @@ SUBCOMMANDS = [
     Subcommand("heartbeat", OWN, "prove you are alive and keep the job"),
     Subcommand("release", OWN, "end a claim: released, done, failed or deferred"),
     Subcommand("mine", OWN, "list what you hold, and what to do next"),
-    Subcommand("hand-over", OWN, "pass a live session to another agent, with its jobs"),
+    Subcommand("hand-over", OWN, "pass a live session, with its jobs, to another agent"),
     Subcommand("progress", OWN, "show what you are doing"),
     Subcommand("checkpoint", OWN, "save state for the next owner"),
     Subcommand("batch", OWN, "run many commands in one call"),

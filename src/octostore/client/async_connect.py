@@ -22,12 +22,12 @@ async def connect_async(
     allow_clear_text: bool = False,
     tracing: Tracing = None,
 ) -> AsyncOctoStore:
-    """Open a store for asyncio: like `connect`, with every call awaited. Servers need the `async` extra.
+    """Open a store for asyncio, like `connect`. Connecting to a server needs the `async` extra.
 
     Args:
         url: See `connect` for this and the other arguments.
         token: The access token for a server.
-        retry: How jobs that fail through this connection are retried.
+        retry: How to retry jobs that fail through this connection.
         allow_clear_text: Allow sending the token over plain HTTP to another machine.
         tracing: Create OpenTelemetry spans.
 

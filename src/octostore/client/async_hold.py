@@ -51,7 +51,7 @@ async def refresh_if_old_async(port: AsyncPort, granted: Granted) -> Granted:
 
 
 class AsyncHeldClaim(Awaiting, KeptClaim):
-    """Your claim in an `async with store.hold(...)` block: like `HeldClaim`, with the calls to the store awaited.
+    """Your claim in an `async with store.hold(...)` block. Like `HeldClaim`, but you await the calls to the store.
 
     `lost` and `stop_requested` are `asyncio.Event`s.
 

@@ -20,7 +20,7 @@ async def open_session_async(port: AsyncPort, call: ClaimCall[SessionReply]) -> 
 
 
 class AsyncSession(Awaiting, KeptSession):
-    """A `Session` for asyncio: the calls to the store are awaited, and `lost` is an `asyncio.Event`.
+    """A `Session` for asyncio: you await the calls to the store, and `lost` is an `asyncio.Event`.
 
     Example:
         >>> async def run():
@@ -40,7 +40,7 @@ class AsyncSession(Awaiting, KeptSession):
         super().__init__(port, reply, asked_at, lost, **options)
 
     async def since(self) -> list[Event]:
-        """Read what has happened to the session and its jobs since the context it was opened with was saved.
+        """Read what has happened to the session and its jobs since `reply.context` was saved.
 
         Returns:
             The events, oldest first.

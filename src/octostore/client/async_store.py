@@ -13,8 +13,8 @@ from octostore.client.reader import Questions
 class AsyncOctoStore(Awaiting, Calls[AsyncHeldClaim, asyncio.Event], Questions):
     """`OctoStore` for asyncio: the same calls, awaited.
 
-    Get one from `octostore.connect_async()`. Use `hold` and `keep` with `async with`, and `events` and `job_pages`
-    with `async for`. For examples of its methods, see `OctoStore` and add `await`.
+    Get an `AsyncOctoStore` from `octostore.connect_async()`. Use `hold` and `keep` with `async with`, and `events` and
+    `job_pages` with `async for`. For examples of the methods, see `OctoStore` and add `await`.
 
     Example:
         >>> async def report():

@@ -31,11 +31,11 @@ class Calls(JobCalls, QueueCalls[ClaimT, EventT], SessionCalls[ClaimT, EventT], 
         """Run up to 1,000 commands of any kind, in order.
 
         Args:
-            commands: Each is a dict with its name in `command` and the fields that `POST /batch` takes.
-            atomic: Run them in one transaction. If False, in several, which lets others write in between.
+            commands: Dicts, each with the command's name in `command` and the fields that `POST /batch` takes.
+            atomic: Run them in one transaction. If False, several transactions let others write in between.
 
         Returns:
-            One reply per command, in order. If a command was refused, its exception takes the place of its reply; that
+            One reply per command, in order. If a command was refused, an exception takes the place of its reply; that
             command changed nothing, and the others still ran.
 
         Raises:
@@ -79,7 +79,7 @@ class Calls(JobCalls, QueueCalls[ClaimT, EventT], SessionCalls[ClaimT, EventT], 
             max_silence: Seconds without progress after which an owner counts as `stuck`.
 
         Returns:
-            One `ClaimReply` per job, in order, or the exception that refused it.
+            One `ClaimReply` per job, in order, or an exception if the claim was refused.
 
         Example:
             >>> [reply.status for reply in store.claim_many(["shard-1", "shard-2"], owner="indexer")]
@@ -120,7 +120,7 @@ class Calls(JobCalls, QueueCalls[ClaimT, EventT], SessionCalls[ClaimT, EventT], 
             retry_after: Seconds until the jobs can be claimed again.
 
         Returns:
-            One `ReleaseReply` per claim, in order, or the exception that refused it (for example `LeaseLost`).
+            One `ReleaseReply` per claim, in order, or an exception (for example `LeaseLost`).
 
         Example:
             >>> claims = store.claim_many(["shard-1", "shard-2"])
@@ -135,11 +135,11 @@ class Calls(JobCalls, QueueCalls[ClaimT, EventT], SessionCalls[ClaimT, EventT], 
         """Enqueue any number of jobs in as few calls as possible.
 
         Args:
-            jobs: Each is a dict of the arguments of `enqueue`.
-            **defaults: Arguments of `enqueue` for the jobs that do not set them.
+            jobs: Dicts of arguments for `enqueue`.
+            **defaults: Arguments for jobs that do not set their own.
 
         Returns:
-            One `EnqueueReply` per job, in order, or the exception that refused it.
+            One `EnqueueReply` per job, in order, or an exception if the job was refused.
 
         Raises:
             InvalidInput: A job is malformed. Nothing was done.

@@ -1,4 +1,4 @@
-"""One URL decides where ownership lives."""
+"""`connect()`: open the store that a URL names."""
 
 from octostore.client.embedded import EmbeddedPort
 from octostore.client.store import OctoStore
@@ -17,17 +17,17 @@ def connect(
     allow_clear_text: bool = False,
     tracing: Tracing = None,
 ) -> OctoStore:
-    """Open a store. One URL decides where ownership lives.
+    """Open the store that a URL names.
 
     Args:
-        url: `sqlite:///relative.db` or `sqlite:////absolute.db` for a file, `memory:` for a store that ends with this
-            object, `postgresql://...` for a database, `https://...` for a server. Defaults to `OCTOSTORE_URL`, else
-            this user's own file.
-        token: The access token for a server. Defaults to `OCTOSTORE_TOKEN`, the file in `OCTOSTORE_TOKEN_FILE`, or the
-            token that your own server on this machine has left for you.
-        retry: How jobs that fail through this connection are retried. A server uses its own policy.
-        allow_clear_text: Allow sending the token over plain HTTP to another machine; trusted networks only.
-        tracing: Create OpenTelemetry spans: True for the global tracer provider, or a provider. Needs the
+        url: `sqlite:///relative.db` or `sqlite:////absolute.db` for a file, `memory:` for a store that lives as long
+            as this object, `postgresql://...` for a database, `https://...` for a server. Defaults to `OCTOSTORE_URL`,
+            or to your own file.
+        token: The access token for a server. Defaults to `OCTOSTORE_TOKEN`, the file that `OCTOSTORE_TOKEN_FILE` names,
+            or the token that your own server on this machine has left.
+        retry: How to retry jobs that fail through this connection. Not for a server, which has its own policy.
+        allow_clear_text: Allow sending the token over plain HTTP to another machine. For trusted networks only.
+        tracing: Create OpenTelemetry spans, with the global tracer provider (True) or your own. Needs the
             `otel` extra. Defaults to `OCTOSTORE_TRACING`, 1 or 0.
 
     Returns:

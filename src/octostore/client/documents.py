@@ -44,7 +44,7 @@ def _numbered(number: int, document: Document) -> Command[Any]:
 def _command_of(document: dict[str, Any]) -> Command[Any]:
     endpoint = find_endpoint(document)
     if endpoint.reply is None:
-        raise InvalidInput("command", "is for lock clients, only over HTTP")
+        raise InvalidInput("command", "is for lock clients and works only over HTTP")
     try:
         params, body = decode_command(document, endpoint)
     except msgspec.ValidationError as error:

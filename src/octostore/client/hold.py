@@ -290,7 +290,7 @@ class KeptClaim:
 
     @property
     def payload(self) -> Any:
-        """What the job was enqueued with."""
+        """The job's payload, if it has one."""
         return self.reply.payload
 
     @property
@@ -305,13 +305,13 @@ class KeptClaim:
 
     @property
     def traceparent(self) -> str | None:
-        """The W3C trace context to pass on: that of the block's span, else of the attempt, else of the job."""
+        """The W3C trace context to pass on: that of the block's span, or else of the attempt, or else of the job."""
         own = None if self._span is None else self._span.traceparent
         return own or self.reply.attempt_traceparent or self.reply.traceparent
 
     @property
     def is_to_stop(self) -> bool:
-        """Whether `stop_requested` is set. For threads other than the event loop's."""
+        """Whether `stop_requested` is set. Safe to read from any thread."""
         return self._stop.is_set()
 
     @property
@@ -321,14 +321,14 @@ class KeptClaim:
 
     @property
     def stuck(self) -> bool:
-        """Whether you had reported no progress for `max_silence` seconds at the last heartbeat."""
+        """Whether, at the last heartbeat, you had reported no progress for `max_silence` seconds."""
         return self._is_stuck
 
     def remaining(self) -> float:
-        """Say how long the job is certain to be yours if no more heartbeats get through.
+        """Return how long the job is certain to stay yours if no more heartbeats get through.
 
         Returns:
-            Seconds; 0 once the lease is lost.
+            Seconds, or 0 once the lease is lost.
 
         Example:
             >>> with store.hold("deploy", ttl=120) as claim:
@@ -423,7 +423,7 @@ class KeptClaim:
 
     @thread_method
     def checkpoint(self, data: Any) -> None:
-        """Save state for the next owner, who finds it in `last_checkpoint`.
+        """Save state that the next owner finds in `last_checkpoint`.
 
         Args:
             data: Any JSON value up to 64 KiB. It replaces the last checkpoint.
@@ -444,17 +444,17 @@ class KeptClaim:
 
     @thread_method
     def hand_over(self, to_agent: str, note: str | None = None) -> HandedOverReply:
-        """Pass a session's task on to another agent, with the session. The block then ends without settling the task.
+        """Pass the task and its session on to another agent. The block then ends without settling the task.
 
         Args:
-            to_agent: The agent who may open the session.
+            to_agent: The agent that may open the session.
             note: A note for that agent.
 
         Returns:
-            How long `to_agent` has to open the session (`expires_at`).
+            The deadline for opening the session (`expires_at`).
 
         Raises:
-            InvalidInput: The claim did not come with a session (`claim_task`, `work_session`).
+            InvalidInput: The claim did not open a session, as `claim_task` does.
             LeaseLost: The task is no longer yours.
 
         Example:
@@ -475,14 +475,14 @@ class KeptClaim:
         return reply
 
     def watch(self, on_renewed: Callable[[float], None], on_lost: Callable[[], None]) -> float:
-        """Set callbacks for when the lease is renewed or lost, called from other threads. They replace earlier ones.
+        """Set callbacks for when the lease is renewed or lost. They replace earlier ones, and run in other threads.
 
         Args:
-            on_renewed: Called with the new end of the lease, in the form of the return value.
-            on_lost: Called once the lease is lost.
+            on_renewed: Called with the new end of the lease, on the same clock as the return value.
+            on_lost: Called when the lease is lost.
 
         Returns:
-            The time until which the job is certain to be yours, by `CLOCK_BOOTTIME`.
+            The time until which the job is certainly yours, by `CLOCK_BOOTTIME`.
 
         Example:
             >>> with store.hold("deploy") as claim:
@@ -493,10 +493,10 @@ class KeptClaim:
         return self._authority.ends_at
 
     def take_reply(self, reply: HeartbeatReply | KeepaliveReply | CheckpointReply) -> None:
-        """Apply what a reply says besides extending the lease. For code that writes under this lease itself.
+        """Set `stop_requested` and `stuck` from a reply. For code that sends its own writes under this lease.
 
         Args:
-            reply: A reply to a heartbeat or checkpoint of this claim.
+            reply: The reply to a heartbeat or a checkpoint of this claim.
 
         Example:
             >>> with store.hold("deploy") as claim:
@@ -515,7 +515,7 @@ class KeptClaim:
         """Set `stop_requested`, as an operator's request does.
 
         Args:
-            reason: Why; it becomes `stop_reason`.
+            reason: Becomes `stop_reason`.
 
         Example:
             >>> with store.hold("deploy") as claim:
@@ -528,10 +528,10 @@ class KeptClaim:
             self._stop.set()
 
     def give_up(self, note: str, outcome: Outcome = "released") -> None:
-        """Settle the job while its block still runs. The block then sees the lease as lost.
+        """Settle the job while its block is still running. The block then sees the lease as lost.
 
         Args:
-            note: Why. With `failed` it is the job's error.
+            note: The reason. With `failed`, it becomes the job's error.
             outcome: `released` uses no attempt; `failed` uses one.
 
         Raises:
@@ -650,10 +650,11 @@ class KeptClaim:
 
 
 class HeldClaim(Blocking, KeptClaim):
-    """Your claim in a `with store.hold(...)` block, kept alive from another thread.
+    """Your claim in a `with store.hold(...)` block. Another thread keeps it alive.
 
-    `lost` is an event that is set before anyone else can get the job. `stop_requested` is set if someone wants you to
-    stop, and `stop_reason` says why; the job stays yours until you do.
+    The event `lost` is set when the lease is lost. If heartbeats stop getting through, it is set before anyone else can
+    claim the job. The event `stop_requested` is set if someone wants you to stop, and `stop_reason` says why. The job
+    stays yours until you do.
 
     Example:
         >>> with store.hold("import") as claim:

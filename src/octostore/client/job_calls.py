@@ -89,25 +89,25 @@ class JobCalls:
         max_silence: float | None = None,
         traceparent: str | None = None,
     ) -> ClaimCall[ClaimReply]:
-        """Become the one owner of a job.
+        """Become the only owner of a job.
 
-        The claim belongs to this call, not to `owner`: a second call with the same owner gets `held`. Send
-        `heartbeat_job` before `ttl` seconds pass, or use `hold`, which does it for you.
+        The claim belongs to this call, not to `owner`: a second call with the same owner gets `held`. Call
+        `heartbeat_job` before `ttl` seconds pass, or use `hold`, which does this for you.
 
         Args:
-            job_id: The job's name. It need not exist: a job nobody enqueued is a lock.
-            owner: Who you are, for people to read. Defaults to `OCTOSTORE_OWNER`, else host and process id.
-            metadata: Any JSON value up to 1,024 bytes, shown to anyone who asks for the owner.
+            job_id: The job's name. It need not exist: a job that nobody enqueued is a lock.
+            owner: Who you are, for people to read. Defaults to `OCTOSTORE_OWNER`, or to host and process id.
+            metadata: Any JSON value up to 1,024 bytes, shown to anyone who looks up the owner.
             ttl: Seconds until the claim expires without a heartbeat, 1 to 86,400.
             wait: Seconds to wait while the job is `held` or `delayed`. None waits forever.
-            session_id: Bind the claim to this session. It lives as long as the session and needs no heartbeat of its
-                own.
-            request_id: Makes a retry safe: the same id gets the same live claim back, as `replayed`.
+            session_id: Bind the claim to this session. The claim then lives as long as the session, and needs no
+                heartbeats of its own.
+            request_id: Makes a retry safe: the same id gets the same live claim, with `replayed` set.
             again: Claim the job even if it is done.
             pid: The process that will hold the claim, if it is not this one.
             lock_delay: Seconds (0 to 30) to keep the job unclaimable after this claim ends, so that writes in flight
                 can finish.
-            max_silence: Seconds without progress after which an owner that still heartbeats counts as `stuck`.
+            max_silence: Seconds without progress after which an owner that still sends heartbeats counts as `stuck`.
             traceparent: The W3C trace context of this attempt. The next owner finds it in `previous`.
 
         Returns:
@@ -159,8 +159,8 @@ class JobCalls:
             ttl: A new TTL in seconds. Defaults to the claim's.
             progress: What you are doing, for people to read.
             percent: How far along you are, 0 to 100.
-            fencing_token: The claim's fencing token. A store restored from an older backup then raises `Unreachable`
-                instead of `LeaseLost`, because it cannot know whether the lease has ended.
+            fencing_token: The claim's fencing token. With it, a store restored from an older backup raises
+                `Unreachable` instead of `LeaseLost`, because it cannot know whether the lease has ended.
 
         Returns:
             The new `expires_at`, and `stop_requested` if an operator wants you to stop.
@@ -181,7 +181,7 @@ class JobCalls:
     def checkpoint_job(
         self, job_id: str, lease_id: str, data: Any, *, fencing_token: int | None = None
     ) -> c.CheckpointJob:
-        """Save state for the next owner, who gets it with its claim.
+        """Save state that the next owner gets with its claim.
 
         Args:
             job_id: The job's name.
@@ -190,7 +190,7 @@ class JobCalls:
             fencing_token: See `heartbeat_job`.
 
         Returns:
-            When it was saved.
+            When the checkpoint was saved.
 
         Raises:
             LeaseLost: The lease has ended.
@@ -222,9 +222,9 @@ class JobCalls:
 
         - `released`: free again, or back in its place in the queue. Uses no attempt.
         - `done`: finished. Later claims get `done` with the `result`.
-        - `failed`: an enqueued job is retried with backoff, or dead after its last attempt. Any other job is free
+        - `failed`: an enqueued job is retried with backoff, and is dead after its last attempt. Any other job is free
           again.
-        - `deferred`: not now, but after `retry_after` seconds. Uses no attempt.
+        - `deferred`: can be claimed again after `retry_after` seconds. Uses no attempt.
 
         Args:
             job_id: The job's name.
@@ -233,14 +233,14 @@ class JobCalls:
             result: Any JSON value up to 64 KiB, only with `done`.
             error: What went wrong, only with `failed`.
             note: A note for the next owner.
-            retry_after: Seconds until the job can be claimed again: with `deferred` (60 by default) or `failed`.
+            retry_after: Seconds until the job can be claimed again, only with `deferred` (60 by default) or `failed`.
             fencing_token: See `heartbeat_job`.
 
         Returns:
             The job's new `status`, and when it can be claimed again (`available_at`).
 
         Raises:
-            LeaseLost: The lease had already ended; `ended` says how, and `holder` who owns the job now.
+            LeaseLost: The lease had already ended; `ended` says how, and `holder` says who owns the job now.
 
         Example:
             >>> claim = store.claim_job("deploy")
@@ -279,12 +279,12 @@ class JobCalls:
     ) -> HoldCall:
         """Own a job for the length of a `with` block.
 
-        The job is claimed on entry and settled at the end; a thread heartbeats in between. By default this does
-        **not** wait: a job that someone else holds raises `Held` at once. `wait=30` waits 30 seconds, `wait=None`
-        until the job is free.
+        The job is claimed on entry and settled at the end; a thread sends heartbeats in between. By default, `hold`
+        does **not** wait: it raises `Held` at once if someone else owns the job. `wait=30` waits up to 30 seconds,
+        `wait=None` until the job is free.
 
-        If the block raises, the job is settled as `failed`, with the error. If the lease could not be kept,
-        `claim.lost` is set before anyone else can get the job, and the end of the block raises `LeaseLost`.
+        If the block raises, the job is settled as `failed`, with the error. If heartbeats stop getting through,
+        `claim.lost` is set before anyone else can claim the job.
 
         Args:
             job_id: The job's name.
@@ -304,7 +304,7 @@ class JobCalls:
             A context manager that yields a `HeldClaim` (`AsyncHeldClaim` in an `async with` block).
 
         Raises:
-            Held: On entry: someone else owns the job, and still did after `wait` seconds.
+            Held: On entry: someone else still owned the job after `wait` seconds.
             AlreadyDone: On entry: the job is done.
             Conflict: On entry: the job is delayed or dead.
             LeaseLost: At the end: the lease was lost during the block.
@@ -333,19 +333,21 @@ class JobCalls:
     def keep(
         self, reply: ClaimReply, *, asked_at: float = LONG_AGO, on_lost: Callable[[], None] | None = None
     ) -> KeepCall:
-        """Hold a job that you have already claimed with `claim_job` or `claim_next`.
+        """Hold a job that you have already claimed.
 
         Args:
             reply: The reply to your claim.
             asked_at: What `time.clock_gettime(time.CLOCK_BOOTTIME)` returned just before you claimed. Without it, the
-                block starts with a heartbeat, because a lease counts from the time it was requested.
+                block starts with a heartbeat, because a lease runs from the time it was requested.
             on_lost: Called from another thread if the lease is lost.
 
         Returns:
-            A context manager, like `hold`.
+            A context manager, as from `hold`.
 
         Raises:
-            Held: On entry: `reply` is `held`, so you have no claim. Likewise `AlreadyDone` and `Conflict`.
+            Held: On entry: `reply` is `held`.
+            AlreadyDone: On entry: `reply` is `done`.
+            Conflict: On entry: `reply` is `delayed`, `dead` or `empty`.
             LeaseLost: The claim has ended.
 
         Example:

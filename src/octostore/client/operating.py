@@ -26,14 +26,14 @@ class OperatorCalls:
 
         Args:
             job_id: The job's name.
-            reason: Why, for the log.
+            reason: Shown in the log.
             keep_attempts: Give a dead job one more attempt instead of a full set.
 
         Returns:
             The job as it is now.
 
         Raises:
-            NotFound: No one has ever claimed or enqueued this job.
+            NotFound: There is no such job.
             Conflict: The job is claimed.
 
         Example:
@@ -48,17 +48,17 @@ class OperatorCalls:
 
     @command_method
     def discard(self, job_id: str, *, reason: str | None = None) -> c.DiscardJob:
-        """Drop a dead job. Its name is free again.
+        """Drop a dead job and free its name.
 
         Args:
             job_id: The job's name.
-            reason: Why, for the log.
+            reason: Shown in the log.
 
         Returns:
-            The job as it is now: `free`.
+            The job, now `free`.
 
         Raises:
-            NotFound: No one has ever claimed or enqueued this job.
+            NotFound: There is no such job.
             Conflict: The job is not dead.
 
         Example:
@@ -82,13 +82,13 @@ class OperatorCalls:
     ) -> Steps[int]:
         """Requeue every dead job that matches all conditions. For operators.
 
-        Works in batches of 100, in order of name, each in one transaction, so others can write in between. A job that
-        dies again meanwhile stays dead. If a batch fails, the earlier ones stay requeued: call again for the rest.
+        Works in name order, in batches of 100. Each batch is one transaction, so others can write in between. A job
+        that dies again meanwhile stays dead. If a batch fails, earlier batches stay requeued; call again for the rest.
 
         Args:
-            reason: Why, for the log.
+            reason: Shown in the log.
             prefix: Only jobs whose name begins with this.
-            queue: Only jobs of this queue.
+            queue: Only jobs in this queue.
             kind: Only jobs of this kind.
             keep_attempts: Give each job one more attempt instead of a full set.
             on_batch: Called after each batch with the number of jobs requeued so far.
@@ -119,12 +119,12 @@ class OperatorCalls:
         kind: str | None = None,
         on_batch: Callable[[int], None] | None = None,
     ) -> Steps[int]:
-        """Discard every dead job that matches all conditions, like `requeue_matching`. For operators.
+        """Discard every dead job that matches all conditions, in batches like `requeue_matching`. For operators.
 
         Args:
-            reason: Why, for the log.
+            reason: Shown in the log.
             prefix: Only jobs whose name begins with this.
-            queue: Only jobs of this queue.
+            queue: Only jobs in this queue.
             kind: Only jobs of this kind.
             on_batch: Called after each batch with the number of jobs discarded so far.
 
@@ -145,22 +145,22 @@ class OperatorCalls:
 
     @command_method
     def cancel(self, job_id: str, *, reason: str | None = None, drain: bool = False) -> c.CancelJob:
-        """Cancel a job: it leaves its queue, any owner loses its lease, and it is dead. For operators.
+        """Cancel a job: it leaves its queue, any owner loses the lease, and the job is dead. For operators.
 
         This is one step, so no one can claim the job in between. The owner's next write raises `LeaseLost` with the
         reason. `requeue` brings the job back with all its attempts.
 
         Args:
             job_id: The job's name.
-            reason: Why, for the log and the owner.
-            drain: Ask the owner to stop, like `request_stop`, instead of taking the job away. The job is dead when its
-                claim ends, unless that claim ends with `done`.
+            reason: Shown in the log and to the owner.
+            drain: Ask the owner to stop, like `request_stop`, instead of taking the job away. The job is dead once its
+                claim ends, unless the outcome is `done`.
 
         Returns:
             The job as it is now.
 
         Raises:
-            NotFound: No one has ever claimed or enqueued this job.
+            NotFound: There is no such job.
             Conflict: The job is free or done.
 
         Example:
@@ -174,18 +174,19 @@ class OperatorCalls:
     def request_stop(self, job_id: str, *, reason: str | None = None) -> c.RequestStop:
         """Ask the owner of a job to stop. For operators.
 
-        The owner learns of it with its next heartbeat: `claim.stop_requested` is set, `octostore run` and `work` stop
-        their command, and MCP servers tell their agent. The owner keeps the job until it settles it. Safe to repeat.
+        The owner learns of the request with its next heartbeat: `claim.stop_requested` is set, `octostore run` and
+        `octostore work` stop their commands, and MCP servers tell their agents. The owner keeps the job until it
+        settles the claim. Safe to repeat.
 
         Args:
             job_id: The job's name.
-            reason: Why, for the log and the owner.
+            reason: Shown in the log and to the owner.
 
         Returns:
-            The job as it is now; `claim.stop_requested` says when the owner learned of it.
+            The job as it is now. `claim.stop_requested.delivered_at` is when the owner learned of it.
 
         Raises:
-            NotFound: No one has ever claimed or enqueued this job.
+            NotFound: There is no such job.
             Conflict: The job has no owner.
 
         Example:
@@ -198,17 +199,17 @@ class OperatorCalls:
 
     @command_method
     def force_release(self, job_id: str, *, reason: str | None = None) -> c.ForceReleaseJob:
-        """Take a job away from its owner, whose next write raises `LeaseLost`. For operators. Uses no attempt.
+        """Take a job away from its owner, whose next write raises `LeaseLost`. Uses no attempt. For operators.
 
         Args:
             job_id: The job's name.
-            reason: Why, for the log and the owner.
+            reason: Shown in the log and to the owner.
 
         Returns:
             The job as it is now.
 
         Raises:
-            NotFound: No one has ever claimed or enqueued this job.
+            NotFound: There is no such job.
 
         Example:
             >>> _ = store.claim_job("reindex", owner="agent-3")
@@ -232,10 +233,10 @@ class OperatorCalls:
 
         Args:
             name: The queue's name.
-            max_claimed: How many of its jobs can be claimed at once. 1 makes it serial, None removes the limit.
-            paused: True pauses the queue: its jobs cannot be claimed, neither in order nor by name; live claims
-                continue, and jobs can be enqueued. False resumes it and wakes waiting workers.
-            reason: Why, for the log and for workers that find nothing to claim.
+            max_claimed: How many of its jobs can be claimed at once. 1 makes the queue serial; None removes the limit.
+            paused: True pauses the queue: its jobs cannot be claimed, in order or by name, but live claims continue,
+                and jobs can be enqueued. False resumes the queue and wakes waiting workers.
+            reason: Shown in the log and to workers that find nothing to claim.
 
         Returns:
             The queue's settings.
@@ -282,7 +283,7 @@ class OperatorCalls:
         prefix: str = "",
         expires_in: float | None = None,
     ) -> Steps["NewToken"]:
-        """Create an access token, to use the store through a server. For operators.
+        """Create an access token for using the store through a server. For operators.
 
         Args:
             name: The principal that the token belongs to.
@@ -291,7 +292,7 @@ class OperatorCalls:
             expires_in: Seconds until the token expires.
 
         Returns:
-            The token. Its secret is in `token`, and this is the only time it is returned.
+            The token. Its secret, in `token`, is returned only this once.
 
         Raises:
             NotAllowed: Your token is not an operator's.
@@ -339,13 +340,13 @@ class OperatorCalls:
 
     @command_method
     def probe(self) -> c.Probe:
-        """Write to the store durably, to check that it works.
+        """Check that the store accepts a durable write.
 
         Returns:
             The store's time, its last `seq`, and its version.
 
         Raises:
-            Unreachable: The store cannot be written to; the message and `reason` say why.
+            Unreachable: The store cannot be written to; `reason` says why.
 
         Example:
             >>> store.probe().version == octostore.__version__
@@ -355,7 +356,7 @@ class OperatorCalls:
 
     @steps_method
     def recover(self) -> Steps[list[Recovery]]:
-        """Record every expired claim now. You never have to: expired leases have no effect, and writes clean them up.
+        """Record all expired claims now. You never have to: an expired lease has no effect, and later writes record it.
 
         Returns:
             The claims that were taken back, with the evidence: last heartbeat, TTL, and how late the expiry was

@@ -167,14 +167,13 @@ class Questions:
 
     @steps_method
     def get_job_owner(self, job_id: str) -> Steps[JobOwner | None]:
-        """Say who owns a job now.
+        """Get the current owner of a job.
 
         Args:
             job_id: The job's name.
 
         Returns:
-            The owner, with its last heartbeat and progress; None if there is none. A job whose lease has
-            expired has no owner.
+            The owner, with its last heartbeat and progress, or None. A job whose lease has expired has no owner.
 
         Example:
             >>> _ = store.claim_job("deploy", owner="agent-3")
@@ -193,7 +192,7 @@ class Questions:
             job_id: The job's name.
 
         Returns:
-            The job. A name that no one has ever claimed or enqueued is a free job whose `is_known` is False.
+            The job. If no one has ever claimed or enqueued it, it is `free`, and `is_known` is False.
 
         Example:
             >>> _ = store.enqueue("test", {"commit": "4f2a"}, job_id="test-1")
@@ -214,7 +213,7 @@ class Questions:
             wait: Seconds to wait. None waits forever.
 
         Returns:
-            The job as it is then. After `wait` seconds it may be neither done nor dead: check its `status`.
+            The job as it is then. If `wait` seconds passed first, it is neither done nor dead: check its `status`.
 
         Example:
             >>> _ = store.enqueue("double", {"number": 21}, job_id="sum-1")
@@ -244,7 +243,7 @@ class Questions:
 
     @steps_method
     def list_claimed_jobs(self, prefix: str | None = None) -> Steps[list[JobOwner]]:
-        """List the owners of all claimed jobs, by job name.
+        """List the owners of all claimed jobs, sorted by job.
 
         Args:
             prefix: Only jobs whose name begins with this.
@@ -262,14 +261,14 @@ class Questions:
 
     @steps_method
     def dead_jobs(self, prefix: str | None = None, *, queue: str | None = None) -> Steps[list[JobView]]:
-        """List the dead letters: jobs that are out of attempts or cancelled, and wait for a person.
+        """List dead letters: jobs that exhausted their attempts or were cancelled, and wait for a person.
 
         Args:
             prefix: Only jobs whose name begins with this.
-            queue: Only jobs of this queue.
+            queue: Only jobs in this queue.
 
         Returns:
-            The jobs by name, without payload, checkpoint or result; `get_job` returns those.
+            The jobs, sorted by name, without payload, checkpoint or result; `get_job` returns those.
 
         Example:
             >>> _ = store.enqueue("import", job_id="import-1")
@@ -298,16 +297,15 @@ class Questions:
         Args:
             prefix: Only jobs whose name begins with this.
             status: Only `free`, `queued`, `claimed`, `done` or `dead` jobs.
-            queue: Only jobs of this queue.
-            owner: Only jobs that this owner has now.
+            queue: Only jobs in this queue.
+            owner: Only jobs claimed by this owner.
             kind: Only jobs of this kind.
-            limit: Jobs per page, 1 to 1,000. With `owner` or `kind`, a page may have fewer and still not be the last.
+            limit: Jobs per page, 1 to 1,000. With `owner` or `kind`, a page may have fewer without being the last.
             cursor: The `cursor` of the previous page.
-            order: `name`; or, with a `queue`, `run`: jobs in the order in which they will run, then those that will not
-                run.
+            order: `name`, or `run` with a `queue`: first the jobs that will run, in that order, then the others.
 
         Returns:
-            A page that can be iterated, without payload, checkpoint or result. Its `cursor` is None on the last page.
+            A page to iterate over, without payloads, checkpoints or results. The `cursor` of the last page is None.
 
         Example:
             >>> _ = store.enqueue_many([{"job_id": f"crawl-{n}"} for n in range(3)], kind="crawl")
@@ -345,8 +343,8 @@ class Questions:
         Args:
             prefix: See `list_jobs` for this and the other arguments.
             status: Only jobs with this status.
-            queue: Only jobs of this queue.
-            owner: Only jobs that this owner has now.
+            queue: Only jobs in this queue.
+            owner: Only jobs claimed by this owner.
             kind: Only jobs of this kind.
             limit: Jobs per page, 1 to 1,000.
             order: `name` or `run`.
@@ -363,13 +361,13 @@ class Questions:
 
     @steps_method
     def list_heartbeats(self, job_ids: Iterable[str]) -> Steps[Heartbeats]:
-        """Read when the owners of some jobs last proved they were alive. Cheaper than `get_job` for each.
+        """Read the last heartbeat of each job's owner. Cheaper than calling `get_job` for each.
 
         Args:
-            job_ids: The jobs' names, any number. A server takes 200 per call, so more need several calls.
+            job_ids: Any number of job names. A server takes 200 per request, so more need several requests.
 
         Returns:
-            The live claims on these jobs. Jobs without an owner are left out.
+            The live claims of these jobs. Jobs without an owner are left out.
 
         Example:
             >>> _ = store.claim_job("deploy")
@@ -394,22 +392,22 @@ class Questions:
         lost: bool = False,
         limit: int = CLAIM_ROWS_MAX,
     ) -> q.ListClaims:
-        """List claims that were live recently, by job, the most urgent job first.
+        """List claims that were live recently, grouped by job, the most urgent job first.
 
-        Jobs are in this order: lost and not taken over, stuck, late, asked to stop, taken over by a live owner, other
+        The order of jobs is: lost and not taken over, stuck, late, asked to stop, taken over by a live owner, other
         live claims, failed, dead, ended. Within each group, the newest come first.
 
         Args:
             window: How many seconds to look back.
             prefix: Only jobs whose name begins with this.
-            queue: Only jobs of this queue.
+            queue: Only jobs in this queue.
             owner: Only jobs that this owner has, or had within the window.
             status: Only jobs with this status now.
             lost: Only jobs that an owner lost, the newest loss first.
             limit: Maximum number of jobs, up to 200.
 
         Returns:
-            The claims, as of event `seq`: follow the log from there to keep up.
+            The claims as of event `seq`. Follow the log from there to stay up to date.
 
         Example:
             >>> _ = store.claim_job("deploy", owner="agent-3")
@@ -424,7 +422,7 @@ class Questions:
 
     @question_method
     def queue_status(self, queue: str) -> q.GetQueue:
-        """Count what is in a queue: ready, due later, claimed, dead and done. Counts stop at 10,000.
+        """Count the jobs in a queue: ready, due later, claimed, dead and done. Counts stop at 10,000.
 
         Args:
             queue: The queue's name.
@@ -442,10 +440,10 @@ class Questions:
 
     @question_method
     def list_queues(self) -> q.ListQueues:
-        """List the 200 longest queues, with their last claim and the rates of the last hour.
+        """List the 200 longest queues, with their last claims and the rates of the last hour.
 
         Returns:
-            The queues, those with the most waiting jobs first. A server counts at most every 10 seconds.
+            The queues, the longest first. A server counts their jobs at most once every 10 seconds.
 
         Example:
             >>> _ = store.enqueue("build", queue="ci")
@@ -468,15 +466,15 @@ class Questions:
         types: Sequence[str] | None = None,
         follow: bool = False,
     ) -> EventsCall:
-        """Read the log, oldest event first. `seq` only grows: to resume, pass the last one you saw as `after`.
+        """Read the log, oldest event first. To resume, pass the last `seq` you saw as `after`; `seq` only grows.
 
-        A server leaves out what your token may not see.
+        A server leaves out events that your token may not see.
 
         Args:
             after: Only events after this `seq`.
-            job_id: Only events of this job.
-            prefix: Only events of jobs whose name begins with this.
-            session_id: Only events of this session and its jobs.
+            job_id: Only events about this job.
+            prefix: Only events about jobs whose name begins with this.
+            session_id: Only events about this session and its jobs.
             since: Only events since this time, by the store's clock.
             types: Only events of these types, for example `["expired", "force_released"]`.
             follow: Continue with new events as they happen, forever.
@@ -510,14 +508,14 @@ class Questions:
         Args:
             after: Only events after this `seq`.
             job_id: See `events` for this and the other arguments.
-            prefix: Only events of jobs whose name begins with this.
-            session_id: Only events of this session and its jobs.
+            prefix: Only events about jobs whose name begins with this.
+            session_id: Only events about this session and its jobs.
             since: Only events since this time.
             types: Only events of these types.
-            limit: Events per page, 1 to 1,000. With `prefix` or `types`, a page may have fewer and not be the last.
+            limit: Events per page, 1 to 1,000. With `prefix` or `types`, a page may have fewer without being the last.
 
         Returns:
-            A page that can be iterated. Pass its `after` to get the next page, until it no longer changes.
+            A page to iterate over. Pass its `after` to get the next page, until `after` no longer changes.
 
         Example:
             >>> _ = store.claim_job("deploy")
@@ -551,7 +549,7 @@ class Questions:
 
     @steps_method
     def list_sessions(self, *, status: SessionStatus | None = None) -> Steps[list[SessionView]]:
-        """List sessions with the jobs bound to them, by principal and id. Only operators see all of them.
+        """List sessions with the jobs bound to them, sorted by principal and id. Only operators see all sessions.
 
         Args:
             status: Only `open`, `closed` or `expired` sessions.
@@ -570,7 +568,7 @@ class Questions:
 
     @question_method
     def whoami(self) -> q.WhoAmI:
-        """Say who you are to the store, and what you may do.
+        """Get your principal, and what it may do.
 
         Returns:
             Your principal, scopes and prefix.
@@ -602,13 +600,13 @@ class Questions:
 
     @question_method
     def figures(self, *, max_age: float = 0) -> q.GetFigures:
-        """Count everything: claims, waiting and dead jobs, sessions, recent losses.
+        """Count everything: claims, waiting and dead jobs, sessions and recent losses.
 
         Args:
             max_age: A server may return figures up to this many seconds old, 0 to 60.
 
         Returns:
-            The counts, when they were taken (`at`), and the health `status` they add up to.
+            The counts, the time of counting (`at`), and the resulting health `status`.
 
         Example:
             >>> _ = store.claim_job("deploy")
@@ -619,7 +617,7 @@ class Questions:
 
     @steps_method
     def health(self, thresholds: Thresholds | None = None) -> Steps[Health]:
-        """Judge whether work gets done: `ok`, `degraded` or `unhealthy`, with the reasons.
+        """Judge whether work is getting done: `ok`, `degraded` or `unhealthy`, with the reasons.
 
         Args:
             thresholds: The counts at which the status changes.
@@ -639,12 +637,12 @@ class Questions:
 
     @verify_method
     def verify(self, on_event: OnEvent | None = None) -> OnEvent | None:
-        """Check that the log has no gap, matches what is stored, and ends every claim once. For operators.
+        """Check that the log has no gaps, matches what is stored, and ends each claim only once. For operators.
 
         Reads the whole log and every job while others continue to write.
 
         Args:
-            on_event: Called with the `seq` of each event as it is read; from another thread in an `AsyncOctoStore`.
+            on_event: Called with the `seq` of each event as it is read. `AsyncOctoStore` calls it from another thread.
 
         Returns:
             What was checked, and the problems found.
@@ -660,17 +658,17 @@ class Questions:
 
     @backup_method
     def backup(self, path: str | os.PathLike[str], on_step: OnStep | None = None) -> tuple[str, OnStep | None]:
-        """Copy an embedded store to a new file while others keep writing. Use `octostore restore` to restore it.
+        """Copy an embedded store to a new file while others keep writing. Restore the copy with `octostore restore`.
 
         Args:
             path: The file to create.
-            on_step: Called with the pages copied so far and their total.
+            on_step: Called with the number of pages copied and the total.
 
         Returns:
             The `seq` of the last event in the copy.
 
         Raises:
-            InvalidInput: `path` exists, or the store is not a file.
+            InvalidInput: `path` already exists, or the store is not a file.
 
         Example:
             >>> store = octostore.connect(f"sqlite:///{tmp_path}/store.db")

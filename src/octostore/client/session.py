@@ -78,10 +78,10 @@ class KeptSession:
 
     @thread_method
     def keepalive(self) -> KeepaliveReply:
-        """Send one heartbeat for the session and all its claims. A `with` block does it by itself.
+        """Send one heartbeat for the session and all its claims. A `with` block does this for you.
 
         Returns:
-            The new `expires_at`, and which of its jobs an operator wants stopped.
+            The new `expires_at`, and the session's jobs that an operator wants stopped.
 
         Raises:
             LeaseLost: The session has ended.
@@ -123,11 +123,11 @@ class KeptSession:
         """Pass the session on to another agent, with its context and its claims. Your lease ends at once.
 
         Args:
-            to_agent: The agent who may open the session.
+            to_agent: The agent that may open the session.
             note: A note for that agent.
 
         Returns:
-            How long `to_agent` has to open the session (`expires_at`), and the jobs that went with it.
+            The deadline for opening the session (`expires_at`), and the jobs that went with it.
 
         Raises:
             LeaseLost: The session has ended.
@@ -145,7 +145,7 @@ class KeptSession:
 
     @thread_method
     def close(self) -> None:
-        """End the session and release its claims. The context stays, for the next session with this id.
+        """End the session and release its claims. The context is kept for the next session with this id.
 
         Raises:
             LeaseLost: The session has already ended.
@@ -157,10 +157,10 @@ class KeptSession:
         self._close()
 
     def remaining(self) -> float:
-        """Say how long the session is certain to live if no more heartbeats get through.
+        """Return how long the session is certain to live if no more heartbeats get through.
 
         Returns:
-            Seconds; 0 once the session is lost.
+            Seconds, or 0 once the session is lost.
 
         Example:
             >>> session = store.open_session("agent-3", ttl=120)
@@ -204,8 +204,8 @@ class KeptSession:
 class Session(Blocking, KeptSession):
     """A worker's session: one heartbeat for any number of claims, and a context that outlives the process.
 
-    In a `with` block it heartbeats by itself and is closed at the end; otherwise call `keepalive()`. `lost` is an
-    event. It is set if heartbeats fail until the session, and every claim bound to it, may have expired.
+    In a `with` block, it sends its own heartbeats and is closed at the end; otherwise, call `keepalive()`. The event
+    `lost` is set once the session, and every claim bound to it, has ended or may have expired.
 
     Example:
         >>> with store.open_session("agent-3", session_id="main") as session:
@@ -222,7 +222,7 @@ class Session(Blocking, KeptSession):
         super().__init__(port, reply, asked_at, self.lost, on_lost=on_lost)
 
     def since(self) -> Iterator[Event]:
-        """Read what has happened to the session and its jobs since the context it was opened with was saved.
+        """Read what has happened to the session and its jobs since `reply.context` was saved.
 
         Returns:
             The events, oldest first. `AsyncSession` returns a list.

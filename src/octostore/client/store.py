@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 class OctoStore(Calls["HeldClaim", threading.Event], Reader):
     """One owner per job, ownership that anyone can see, and recovery when an owner disappears.
 
-    Get one from `octostore.connect()`. It is safe to use from many threads, and after `fork()`. Every call is safe to
-    repeat: a second call with the same `request_id`, lease or name finds what the first one did.
+    Get an `OctoStore` from `octostore.connect()`. It is safe to use from many threads, and after `fork()`. Calls are
+    safe to repeat: a second call with the same `request_id`, lease or name finds what the first one did.
 
-    Every call raises `InvalidInput` for arguments out of bounds (nothing is changed), `Unreachable` if the store does
+    Every call raises `InvalidInput` if an argument is invalid (and nothing changes), `Unreachable` if the store does
     not reply, and `NotAllowed` if your token does not permit the call.
 
     Example:

@@ -80,7 +80,7 @@ class Deferred(Exception):  # a handler's outcome, not an error
 
 
 class Failed(Exception):  # a handler's outcome, not an error
-    """Raise this in a handler to fail the job with your own error text. It is recorded as it is, and not logged.
+    """Raise this in a handler to fail the job with your own error text, which is recorded as is and not logged.
 
     Example:
         >>> def handle(claim):

@@ -15,7 +15,7 @@ class ClaimView(Reply, frozen=True):
 
     owner: str
     principal: str | None
-    """Its principal. Like `ttl` and `took_over_from`, None if the log no longer says."""
+    """The owner's principal. None, like `ttl` and `took_over_from`, if the log no longer says."""
     fencing_token: int
     attempt: int
     claimed_at: Moment
@@ -27,22 +27,22 @@ class ClaimView(Reply, frozen=True):
     """None while it is live."""
     how: HowEnded | None = None
     reason: str | None = None
-    """Why it ended. For an expiry, what was missed: "no heartbeat for 3.001 s, TTL 3 s"."""
+    """Why it ended. For an expired claim, what was missed: "no heartbeat for 3.001 s, TTL 3 s"."""
     note: str | None = None
-    """The note its owner left for a successor."""
+    """Its owner's note for the next owner."""
     took_over_from: str | None = None
     """The previous owner, if it lost the job."""
     handed_over_by: str | None = None
-    """The previous owner, if it handed its session over."""
+    """The previous owner, if it handed over its session."""
     progress: ProgressView | None = None
-    """Of a live claim, like the fields below."""
+    """Only for a live claim, like the fields below up to `stop_requested`."""
     late_at: Moment | None = None
-    """After this time the claim is `late`: its owner has missed heartbeats but still has time."""
+    """After this time, the claim is `late`: its owner has missed heartbeats but still has time."""
     late: bool = False
     stuck: bool = False
-    """It sends heartbeats, but has not reported progress for longer than its `max_silence`."""
+    """Whether its owner sends heartbeats, but has reported no progress for longer than `max_silence`."""
     max_silence: float | None = None
-    """How many seconds it may go without reporting progress."""
+    """How many seconds its owner may go without reporting progress."""
     stop_requested: StopView | None = None
     session_id: str | None = None
     host: str | None = None
@@ -50,10 +50,10 @@ class ClaimView(Reply, frozen=True):
 
 
 class JobClaims(Reply, frozen=True):
-    """The claims of a job, oldest first; `more` is true if older ones are left out.
+    """The claims of a job, oldest first. `more` is true if some are left out.
 
     `attention` says why someone should look: `lost` (the claim expired or was taken away, and nobody has taken over),
-    `stuck`, `late`, `stopping` (the owner was asked to stop), `failed` (and will be retried), or `dead`.
+    `stuck`, `late`, `stopping` (the owner was asked to stop), `failed` (but not dead), or `dead`.
     """
 
     job_id: str
@@ -66,11 +66,11 @@ class JobClaims(Reply, frozen=True):
 
 
 class ClaimsPage(Reply, frozen=True):
-    """Claims that were live at some time from `since` to `at`, by job; the most urgent first.
+    """Claims that were live at some time from `since` to `at`, grouped by job, the most urgent job first.
 
-    All of it is as of event `seq`: follow the log from there, and nothing is missed or repeated. `more` is true if jobs
-    may have been left out. `last_claim_at` is when one of the jobs was last claimed, if that was recent enough to be
-    found.
+    The state is as of event `seq`: follow the log from there, and you miss nothing and see nothing twice. `more` is
+    true if jobs may have been left out. `last_claim_at` is when one of the jobs was last claimed, if that was recent
+    enough to be found.
     """
 
     at: Moment

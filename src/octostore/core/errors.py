@@ -9,7 +9,7 @@ OctoStoreError
 ├── InvalidInput     what you sent is wrong; nothing changed .field .limit .size
 ├── NotAllowed       you may not do this
 ├── NotFound         no such job or session                  .job_id
-└── Unreachable      the store did not answer: nothing is known about the job   .reason
+└── Unreachable      the store did not reply: nothing is known about the job   .reason
 
 *Held*, *empty*, *lost*, *unreachable* and *not allowed* are five different results everywhere. An empty queue is not an
 error; it is a reply with the status `empty`.
@@ -46,7 +46,7 @@ def _restore(kind: type[OctoStoreError], args: tuple[Any, ...], attributes: dict
 
 
 class InvalidInput(OctoStoreError):
-    """An argument is wrong; nothing changed.
+    """An argument is invalid; nothing changed.
 
     `field` is its name. If it is out of bounds, `limit` is the bound and `size` is what you passed.
     """
@@ -78,8 +78,8 @@ class InvalidInput(OctoStoreError):
 class Held(OctoStoreError):
     """Someone else owns the job or session, and is alive.
 
-    `owner` has had it since `claimed_at`, was alive at `heartbeat_at`, and keeps it until `expires_at`, or longer with
-    another heartbeat. `metadata` and `progress` are what the owner says about its work.
+    `owner` has had it since `claimed_at`, was alive at `heartbeat_at`, and keeps it until `expires_at`, or longer if
+    it sends another heartbeat. `metadata` and `progress` are what the owner says about its work.
     """
 
     code = "held"
@@ -108,7 +108,7 @@ class Held(OctoStoreError):
 
 
 class AlreadyDone(OctoStoreError):
-    """The job `job_id` is finished, with this `result`."""
+    """The job `job_id` is done, with this `result`."""
 
     code = "done"
 
@@ -121,8 +121,7 @@ class AlreadyDone(OctoStoreError):
 class LeaseLost(OctoStoreError):
     """A late write was refused: the lease has ended, or never belonged to this job.
 
-    `ended` says how the lease ended, if the job still remembers it (it remembers the last five). `holder` says who owns
-    the job now.
+    `ended` says how the lease ended, if it was one of the job's last five. `holder` says who owns the job now.
     """
 
     code = "lease_lost"
@@ -147,7 +146,7 @@ class Conflict(OctoStoreError):
 
 
 class LimitExceeded(Conflict):
-    """You have reached a limit, which is in `limit`; end something first."""
+    """You have reached the `limit` of claims, sessions or queued jobs."""
 
     code = "limit_exceeded"
 
@@ -177,16 +176,19 @@ class Unreachable(OctoStoreError):
 
     `reason` is one of these stable words:
 
-    - `busy`, `disk_full`, `read_only`, `not_a_database`, `newer_schema`, `corrupt`, `closed`, `io`;
-    - `no_store`: there is no store here yet; `moved`: the store is gone, or another one is in its place;
-    - `restored_behind`: the store was restored from an older backup, which does not know this lease;
-    - `in_use`: others use the store that a backup would replace;
-    - `late`: the caller had given up before the call ran, and nothing was done;
-    - `denied`: the database refused the login; `address`: a server cannot listen there;
-    - `network`: no connection, or no response in time; `server`: the response is not OctoStore's;
-    - `certificate`: the server's certificate is not trusted;
-    - `other_user`: the token is for your own server, but another user's server is there;
-    - `no_server`: no server was found for this store.
+    - `busy`, `disk_full`, `read_only`, `not_a_database`, `newer_schema`, `corrupt`, `closed`, `io`
+    - `no_store`: there is no store here yet
+    - `moved`: the store is gone, or another one is in its place
+    - `restored_behind`: the store was restored from an older backup, which does not know this lease
+    - `in_use`: others are using the store that a backup would replace
+    - `late`: the caller had given up before the call ran, and nothing was done
+    - `denied`: the database refused the login
+    - `address`: the server cannot listen on this address
+    - `network`: no connection, or no response in time
+    - `server`: the response is not from an OctoStore server
+    - `certificate`: the server's certificate is not trusted
+    - `other_user`: the token is for your own server, but another user's server is at this address
+    - `no_server`: no server was found for this store
     """
 
     code = "unreachable"

@@ -229,9 +229,10 @@ class LogEntry(msgspec.Struct, frozen=True):
 class Event(msgspec.Struct, frozen=True, kw_only=True):
     """An event as readers see it. `data` holds the details of its type.
 
-    `actor` is the principal that caused it; `agent` is the owner or agent it is about, by the name it chose. `reason`
-    says why, if a reason was given. `session_principal` is the principal that owns the session `session_id`: other
-    principals may use the same id. Events from earlier versions lack this field; their session ids are unique.
+    `actor` is the principal that caused the event. `agent` is the owner or agent that it is about, under the name it
+    chose. `reason` says why, if a reason is known. `session_principal` is the principal that owns the session
+    `session_id`; other principals may use the same id. Events from earlier versions lack this field; their
+    session ids are unique.
     """
 
     seq: int

@@ -31,7 +31,7 @@ class Threshold(msgspec.Struct, frozen=True):
 
 
 class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
-    """What `health` judges by: how many of each are too many.
+    """The thresholds by which `health` judges.
 
     Example:
         >>> octostore.Thresholds(waiting=octostore.Threshold(1_000, 10_000)).dead.degraded
@@ -59,7 +59,7 @@ class SessionHealth(Reply, frozen=True):
 
 
 class Health(Reply, frozen=True):
-    """`degraded`: it works, but someone should look. `unhealthy`: work is not getting done. `reasons` says why."""
+    """`degraded` means that someone should look, `unhealthy` that work is not getting done. `reasons` says why."""
 
     status: HealthStatus
     reasons: list[str]

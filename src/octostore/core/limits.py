@@ -63,7 +63,7 @@ TASK_QUEUES_MAX = 10
 """How many queues one call may search for a session's next task."""
 
 SWEEP_LIMIT = 100
-"""The maximum number of expiries one writing transaction records, so that no single call pays for a mass death.
+"""The maximum number of expiries one write transaction records, so that no single call pays for a mass death.
 
 If more have expired, a claim of the next job records as many again from its own queue: the first job may be behind
 them.

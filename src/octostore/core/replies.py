@@ -44,12 +44,12 @@ class StopView(Reply, frozen=True):
 
 
 class JobOwner(Reply, frozen=True, dict=True):
-    """Who owns a job now: alive as of `heartbeat_at`, making progress as of `progress.at`."""
+    """The current owner of a job. It was alive at `heartbeat_at`, and last reported progress at `progress.at`."""
 
     job_id: str
     owner: str
     principal: str
-    """Whom its token belongs to; `owner` is the name it chose."""
+    """The identity that its token belongs to; `owner` is the name it chose."""
     raw_metadata: msgspec.Raw = msgspec.field(name="metadata")
     claimed_at: Moment
     heartbeat_at: Moment
@@ -62,11 +62,11 @@ class JobOwner(Reply, frozen=True, dict=True):
     pid: int | None = None
     """The process that made the claim, as reported by the owner. For a plain HTTP client, `host` is its address."""
     max_silence: float | None = None
-    """How many seconds it may go without progress."""
+    """How many seconds it may go without reporting progress."""
     last_progress_at: Moment | None = None
     """When it last reported progress, or claimed the job; only with `max_silence`."""
     stuck: bool = False
-    """It heartbeats, but has reported no progress for longer than `max_silence`."""
+    """Whether it sends heartbeats, but has reported no progress for longer than `max_silence`."""
     stop_requested: StopView | None = None
     traceparent: str | None = None
     """The W3C trace context of this attempt, as the caller passed it."""
@@ -89,7 +89,7 @@ class Heartbeat(Reply, frozen=True):
     """When two heartbeats will be missing, which makes it `late`."""
     late: bool
     stuck: bool
-    """It heartbeats, but has reported no progress for longer than `max_silence`."""
+    """Whether it sends heartbeats, but has reported no progress for longer than `max_silence`."""
 
 
 class Heartbeats(Reply, frozen=True):
@@ -108,10 +108,10 @@ class AttemptView(Reply, frozen=True):
     claimed_at: Moment
     ended_at: Moment
     how: HowEnded
-    """An outcome, or `expired`, `force_released`, `cancelled`, `undone`."""
+    """An outcome, or `expired`, `force_released`, `cancelled` or `undone`."""
     error: str | None
     note: str | None
-    """What its owner left for the next one."""
+    """Its owner's note for the next owner."""
     reason: str | None = None
     """Why an operator ended it."""
     traceparent: str | None = None
@@ -121,16 +121,16 @@ class AttemptView(Reply, frozen=True):
 class ClaimReply(Reply, frozen=True, dict=True):
     """The reply to a claim. Its `status` says which fields are set.
 
-    - `claimed`: the job is yours. `lease_id` authorises your writes; send `fencing_token` along when you write to other
+    - `claimed`: the job is yours. `lease_id` authorises your writes; send `fencing_token` with your writes to other
       systems. `payload` came with the job; `checkpoint`, `note` and `previous` are what earlier attempts left.
     - `held`: `owner` has had it since `claimed_at`, was alive at `heartbeat_at`, and keeps it until `expires_at`, or
-      longer with another heartbeat.
+      longer if it sends another heartbeat.
     - `done`: finished, with `result`.
-    - `delayed`: no one has it, but it cannot be claimed before `available_at` (backoff, schedule, lock delay, full
-      queue), or while its queue is paused (`pause`).
-    - `dead`: out of attempts or cancelled; it waits for a person to requeue it.
+    - `delayed`: no one owns the job, but it cannot be claimed before `available_at` (backoff, schedule, lock delay,
+      full queue), or while its queue is paused (`pause`).
+    - `dead`: it exhausted its attempts or was cancelled, and waits for a person to requeue it.
     - `empty` (`claim_next`, `claim_task`): nothing in the queue can be claimed now. `queue_status` says what else is in
-      it, and `available_at` when the next job is due.
+      it, and `available_at` says when the next job is due.
 
     For `claim_task`, `session` is the session that was opened, and `held` is about the session. If you passed the
     session's `lease_id`, `session` is None, and `held` is about the task that the session already has.
@@ -154,12 +154,12 @@ class ClaimReply(Reply, frozen=True, dict=True):
     lease_id: str | None = None
     """The secret that authorises writes under this claim."""
     replayed: bool = False
-    """This repeats an earlier call with the same `request_id`, and returns the same claim."""
+    """Whether this is the claim of an earlier call with the same `request_id`."""
     ttl: float | None = None
     remaining_ms: int | None = None
     """How long the lease lasts, from the time you sent the request."""
     renew_after_ms: int | None = None
-    """When to send the next heartbeat."""
+    """How long until the next heartbeat is due."""
     raw_payload: msgspec.Raw = raw("payload")
     raw_checkpoint: msgspec.Raw = raw("checkpoint")
     note: str | None = None
@@ -168,7 +168,7 @@ class ClaimReply(Reply, frozen=True, dict=True):
 
     progress: ProgressView | None = None
     retry_after_ms: int | None = None
-    """When a new claim may succeed."""
+    """How long until a new claim may succeed."""
     available_at: Moment | None = None
     raw_result: msgspec.Raw = raw("result")
     error: str | None = None
@@ -200,11 +200,11 @@ class HeartbeatReply(Reply, frozen=True):
     remaining_ms: int
     """How long the lease lasts, from the time you sent the request."""
     renew_after_ms: int
-    """When to send the next heartbeat."""
+    """How long until the next heartbeat is due."""
     number: int | None = None
-    """The number of the newest write of this kind. If it is higher than yours, yours came late."""
+    """The number of the newest write of this kind. If it is higher than yours, your write came too late."""
     stuck: bool = False
-    """You have reported no progress for `max_silence` seconds."""
+    """Whether you have reported no progress for `max_silence` seconds."""
     stop_requested: StopView | None = None
     """Someone wants you to stop: finish what must not be left half done, and release the job."""
 
@@ -229,7 +229,7 @@ class ReleaseReply(Reply, frozen=True):
     available_at: Moment
     """When the job can be claimed again."""
     traceparent: str | None = None
-    """The W3C trace context of the attempt that this ended."""
+    """The W3C trace context of the attempt that ended."""
 
 
 class UndoReply(Reply, frozen=True):
@@ -239,7 +239,7 @@ class UndoReply(Reply, frozen=True):
 
 
 class EnqueueReply(Reply, frozen=True):
-    """A job in its queue. `created` says whether this call enqueued it; if not, nothing changed."""
+    """A job in its queue. `created` is true if this call enqueued it; otherwise, nothing changed."""
 
     job_id: str
     created: bool
@@ -252,7 +252,7 @@ class EnqueueReply(Reply, frozen=True):
 
 
 class JobView(Reply, frozen=True, dict=True):
-    """A job as it is now. A name that no one has ever claimed or enqueued is `free`, but not `is_known`."""
+    """A job as it is now. A name that no one has ever claimed or enqueued is `free`, and its `is_known` is false."""
 
     job_id: str
     status: Status
@@ -293,7 +293,7 @@ class SimilarNames(Reply, frozen=True):
 
 
 class JobPage(Reply, frozen=True):
-    """One page of jobs. Pass its `cursor` for the next page; the last page has none."""
+    """One page of jobs. Pass its `cursor` to get the next page; the last page has none."""
 
     jobs: list[JobView]
     cursor: str | None
@@ -313,10 +313,10 @@ class EventPage(Reply, frozen=True):
 
 
 class InFlight(Reply, frozen=True, dict=True):
-    """A job that a session was working on before it was resumed or handed over, as it is now.
+    """The current state of a job that a session was working on before the session was resumed or handed over.
 
-    If `is_ours`, it was handed over alive, and the session's lease covers its claim. Otherwise it was taken back when
-    the session was lost: claim it again, unless `owner` has it now or it is `done` or `dead`.
+    If `is_ours` is true, the job was handed over with its live claim, which the session's lease covers. Otherwise, it
+    was taken back when the session was lost: claim it again, unless `owner` has it now or it is `done` or `dead`.
     """
 
     job_id: str
@@ -344,9 +344,9 @@ class SessionReply(Reply, frozen=True, dict=True):
     lease_id: str
     """The secret that authorises writes under this session."""
     resumed: bool
-    """A session with this id existed before."""
+    """Whether a session with this id existed before."""
     replayed: bool
-    """This repeats an earlier call with the same `request_id`, and returns the same session."""
+    """Whether this is the session of an earlier call with the same `request_id`."""
     ttl: float
     opened_at: Moment
     expires_at: Moment
@@ -359,7 +359,7 @@ class SessionReply(Reply, frozen=True, dict=True):
     note: str | None = None
     """The note from the agent that handed it over."""
     in_flight: list[InFlight] = []
-    """What it was working on before it was resumed or handed over."""
+    """The jobs it was working on before it was resumed or handed over."""
 
     context = Decoded()
 
@@ -417,12 +417,12 @@ class SessionView(Reply, frozen=True, dict=True):
     jobs: list[str]
     phase: Phase = "idle"
     offered: bool = False
-    """Handed over to `agent`, who has not opened it yet."""
+    """Handed over to `agent`, which has not opened it yet."""
     note: str | None = None
     in_flight: list[str] = []
     """Jobs it had when it was lost, and has not claimed again."""
     context_bytes: int | None = None
-    """The size of its context, even if the context is left out; None if it has saved none."""
+    """The size of its context, even if the context is left out; None if none was saved."""
 
     context = Decoded()
 
@@ -452,15 +452,15 @@ class QueueView(Reply, frozen=True):
 
 
 class QueueStatus(Reply, frozen=True):
-    """What is in a queue. Counts stop at `counted_to`: that number means that many or more."""
+    """What is in a queue. A count of `counted_to` means that many or more."""
 
     queue: str
     all_done: bool
-    """No job is ready, due later or claimed. Also true for a queue that never had a job."""
+    """Whether no job is ready, due later or claimed. Also true for a queue that never had a job."""
     ready: int
     """Can be claimed now, unless `max_claimed` jobs are already claimed."""
     later: int
-    """Scheduled, deferred, or waiting for a retry."""
+    """Scheduled, deferred or waiting for a retry."""
     available_at: Moment | None
     """When the first of the `later` jobs is due."""
     claimed: int
@@ -473,9 +473,9 @@ class QueueStatus(Reply, frozen=True):
     kinds: list[str] | None = None
     """The kinds that `ready`, `later` and `claimed` count, if you asked for specific kinds."""
     oldest_due_at: Moment | None = None
-    """Since when the oldest `ready` job has been due."""
+    """When the oldest `ready` job became due."""
     paused: bool = False
-    """Nothing can be claimed; `pause` says who paused it, and why."""
+    """Nothing can be claimed; `pause` says who paused the queue, and why."""
     pause: PauseView | None = None
 
 
@@ -491,16 +491,16 @@ class QueueFigures(QueueStatus, frozen=True, kw_only=True):
     """What is in a queue, and what happened in it recently."""
 
     last_claim_at: Moment | None
-    """None if no job of the queue was claimed in the last 50,000 events of the log."""
+    """None if none of the last 50,000 events is a claim in this queue."""
     rates: QueueRates
 
 
 class QueueList(Reply, frozen=True):
-    """The longest queues first; `more` is true if there are others.
+    """Queues, the longest first. `more` is true if there are others.
 
-    A server counts at most every 10 seconds: `counted_at` is when it did. Counts stop at `counted_to`: that number
-    means that many or more. Rates are per `bucket_seconds` since `rates_since`: an hour, or less if the log is very
-    busy. Buckets start at full minutes, so the first and the last may be shorter.
+    A server counts at most once every 10 seconds, most recently at `counted_at`. A count of `counted_to` means that
+    many or more. Rates are counts per `bucket_seconds` since `rates_since`, which is an hour ago, or later if the log is
+    very busy. Buckets start at full minutes, so the first and the last may be shorter.
     """
 
     queues: list[QueueFigures]
@@ -563,7 +563,7 @@ class StoreKey(Reply, frozen=True):
 
 
 class Figures(Reply, frozen=True):
-    """Counts of everything, and the health `status` they add up to."""
+    """Counts of everything, and the resulting health `status`."""
 
     claimed: int
     late: int
@@ -573,18 +573,18 @@ class Figures(Reply, frozen=True):
     waiting: int
     """Queued jobs, in all queues."""
     oldest_due_at: Moment | None
-    """Since when the job that has waited longest could have been claimed."""
+    """When the job that has waited longest became due."""
     taken_back: int
     """Claims that expired or were taken away in the last hour."""
     queued: dict[str, int]
     """Queued jobs by queue, for the longest queues."""
     seq: int
     at: Moment
-    """When it was counted."""
+    """When everything was counted."""
     store_id: str = ""
     """Generated when the store was created."""
     stuck: int = 0
-    """Claims whose owners heartbeat but have reported no progress for longer than their `max_silence`."""
+    """Claims whose owners send heartbeats, but have reported no progress for longer than `max_silence`."""
     status: HealthStatus = "ok"
     reasons: list[str] = []
 

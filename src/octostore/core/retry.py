@@ -16,11 +16,11 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     base_ms: int = 2_000
     """The delay after the first failure."""
     factor: float = 2.0
-    """How many times longer each further delay is."""
+    """The ratio of each delay to the previous one."""
     cap_ms: int = 900_000
     """The longest delay."""
     jitter: float = 0.25
-    """The share by which a delay may be shortened, 0 to 1, so that jobs that failed together do not return together."""
+    """How much of a delay may be cut at random, 0 to 1, so that jobs that failed together are not retried together."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.base_ms <= self.cap_ms <= RETRY_AFTER_MAX_MS:

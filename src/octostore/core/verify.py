@@ -29,7 +29,7 @@ class Verification(Reply, frozen=True):
 
     @property
     def is_sound(self) -> bool:
-        """Whether no problem was found."""
+        """Whether no problems were found."""
         return not self.problems
 
 

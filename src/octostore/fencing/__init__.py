@@ -1,12 +1,12 @@
 """How a guarded resource refuses a writer whose claim has ended.
 
-A process that was paused past the end of its lease cannot know that in time, and its late write looks like any other.
-So each claim has a fencing token, higher than every token before it. The resource remembers the highest token it has
-seen and refuses lower ones: `fenced_update()` does that in a row of PostgreSQL or SQLite, `FenceGuard` in the memory of
-one process.
+A process that was paused past the end of its lease does not notice this in time, and its late write looks like any
+other. So each claim has a fencing token, higher than every token before it. The resource remembers the highest token
+it has seen, and refuses lower ones. `fenced_update()` does this in a PostgreSQL or SQLite row, and `FenceGuard` in the
+memory of one process.
 
-A fence refuses claims older than the newest one *it has seen*. So an owner that reads, thinks and then writes shows its
-token first (`fenced_update` without values), or does all of it inside `FenceGuard.entering`. After that, no older claim
+A fence refuses claims older than the newest one *it has seen*. So an owner that reads before it writes must show its
+token first (`fenced_update` without values), or read and write inside `FenceGuard.entering`. After that, no older claim
 can change what it reads.
 """
 

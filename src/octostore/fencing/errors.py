@@ -17,7 +17,7 @@ TOKEN_MAX = 2**63 - 1
 class StaleToken(OctoStoreError):
     """A late write was refused: `current`, the newest token seen for `key`, is higher than `token`.
 
-    With `once=True` they may be equal: the claim has already written.
+    With `once=True`, they are equal if the claim has already written.
     """
 
     code = "stale_token"

@@ -15,12 +15,11 @@ class FenceGuard:
     """Refuse tokens older than the newest one seen for the same key. Safe to use from many threads.
 
     For a resource that lives in one process and has one guard: a cache, a device, a file that only one server writes.
-    It starts empty, so a resource that outlives the process must keep its own fence (see `fenced_update`).
+    A guard starts empty, so a resource that outlives the process must keep its own fence (see `fenced_update`).
 
-    The tokens of all keys should come from one store, because the guard remembers at most `max_keys` keys and forgets
-    the least recently used one. A forgotten key counts as seen with the highest token ever forgotten, so a stale token
-    is always refused. The price: the live owner of a forgotten key is refused, too, if its own token is lower than
-    that.
+    The guard remembers at most `max_keys` keys, and forgets the least recently used one first. A forgotten key counts
+    as seen with the highest token ever forgotten, so a stale token is always refused. However, the live owner of a
+    forgotten key is also refused if its token is lower. The tokens of all keys should therefore come from one store.
 
     Args:
         max_keys: How many keys to remember.
@@ -46,7 +45,7 @@ class FenceGuard:
         self._newest_forgotten = 0
 
     def check(self, key: Hashable, token: int) -> None:
-        """Accept and remember a token, unless a higher one was seen. The same token passes again.
+        """Accept and remember a token, unless a higher one was seen. The same token is accepted again.
 
         A newer claim can still write between this check and your write; `entering` prevents that.
 
@@ -56,7 +55,7 @@ class FenceGuard:
 
         Raises:
             StaleToken: A higher token was seen for this key.
-            InvalidInput: `token` is not one that a claim can have.
+            InvalidInput: `token` cannot be a fencing token.
 
         Example:
             >>> guard = octostore.fencing.FenceGuard()
@@ -68,11 +67,11 @@ class FenceGuard:
 
     @contextmanager
     def entering(self, key: Hashable, token: int) -> Iterator[None]:
-        """Check a token and run the block as one step: no one else passes this key until the block ends.
+        """Check a token and run the block as one step: no one else can enter with this key until the block ends.
 
-        A newer claim waits for the block of an older one, however long it takes. The token stays seen if the block
-        raises. A thread can enter the same key again inside the block. Tasks of one event loop share a thread, so do
-        not `await` inside it.
+        A newer claim waits for the block of an older one, however long that takes. The token counts as seen even if the
+        block raises. A thread can enter the same key again inside the block. Tasks of one event loop share a thread, so
+        do not `await` inside the block.
 
         Args:
             key: What you are about to write.
@@ -83,7 +82,7 @@ class FenceGuard:
 
         Raises:
             StaleToken: A higher token was seen for this key.
-            InvalidInput: `token` is not one that a claim can have.
+            InvalidInput: `token` cannot be a fencing token.
 
         Example:
             >>> guard, cache = octostore.fencing.FenceGuard(), {}

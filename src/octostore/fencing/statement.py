@@ -38,7 +38,7 @@ class FencedUpdate:
     """A guarded write, ready to run with any driver.
 
     Run `write`. If it returns rows, they were written. If not, nothing was written: run `look`, and pass its rows to
-    `refusal` for the exception that says why.
+    `refusal`, which returns the exception to raise.
 
     Example:
         >>> update = octostore.fencing.build_fenced_update(
@@ -56,11 +56,11 @@ class FencedUpdate:
     look: Statement
 
     def refusal(self, found: Sequence[Any]) -> StaleToken | MissingRow:
-        """Tell a stale token from a missing row, after `write` has written nothing.
+        """Tell a stale token from a missing row after `write` has written nothing.
 
-        The row may have changed in between. That is harmless, because the write was refused; only the reason may
-        reflect the later state. If `look` finds a row that would accept this token, the row was added since, or the
-        database hides it from writes: it counts as missing.
+        The row may have changed between `write` and `look`, so the reason may reflect the later state; the write was
+        refused either way. If `look` finds a row that would accept this token, the row was added later, or the database
+        hides it from writes. It then counts as missing.
 
         Args:
             found: The rows that `look` returned.
@@ -94,7 +94,7 @@ def build_fenced_update(
     Args:
         table: See `fenced_update` for this and the other arguments.
         key: The columns that identify the row, with their values.
-        values: The columns to write. Without them only the fence is raised.
+        values: The columns to write. Without them, only the fence is raised.
         token: The fencing token of your claim.
         fence: The column for the fencing token.
         once: Let each claim write at most once.

@@ -45,25 +45,25 @@ def fenced_update(
     once: bool = False,
     paramstyle: ParamStyle | None = None,
 ) -> None:
-    """Write to a row, unless a newer claim has written there. It runs in your transaction and does not commit.
+    """Write to a row, unless a newer claim has written to it. Runs in your transaction, and does not commit.
 
     The row accepts tokens that are not lower than its fence, so an owner can write many times under one claim, and
-    repeat a write whose reply was lost. An owner that reads before it writes first calls this without `values` to
-    raise the fence: otherwise an older claim could still write in between.
+    repeat a write whose reply was lost. An owner that reads before it writes must first call this without `values`, to
+    raise the fence; otherwise, an older claim could still write in between.
 
     Args:
-        connection: A connection or cursor of `sqlite3`, `apsw` (SQLite 3.35 or later) or psycopg 3. For other drivers,
-            pass `paramstyle`, or use `build_fenced_update`.
+        connection: A connection or cursor from `sqlite3`, `apsw` (SQLite 3.35 or later) or psycopg 3. For other
+            drivers, pass `paramstyle`, or use `build_fenced_update`.
         table: The table, or `schema.table`. Names are quoted, so PostgreSQL respects their case.
         key: The columns that identify the row, with their values. They must be unique in the table.
-        values: The columns to write. Without them only the fence is raised.
+        values: The columns to write. Without them, only the fence is raised.
         token: The fencing token of your claim.
-        fence: The column for the fencing token: BIGINT in PostgreSQL, INTEGER in SQLite. NULL means not written yet.
+        fence: The column for the fencing token: BIGINT in PostgreSQL, INTEGER in SQLite. NULL means no writes yet.
         once: Let each claim write at most once; a repeat raises `StaleToken`.
-        paramstyle: How the driver writes parameters, if it is not one of the three above.
+        paramstyle: How the driver writes parameters, if it is not one of those above.
 
     Raises:
-        StaleToken: A newer claim has written; nothing was written now.
+        StaleToken: A newer claim has written, so this write was refused.
         MissingRow: There is no such row.
         InvalidInput: An argument is malformed; nothing was run. See `build_fenced_update`.
 

@@ -37,7 +37,7 @@ MaxSilence: TypeAlias = Annotated[
     Meta(description="Show you as stuck after this many silent seconds."),
 ]
 SessionId: TypeAlias = Annotated[f.BoundTo, Meta(description="The session.")]
-BoundTo: TypeAlias = Annotated[f.BoundTo, Meta(description="Bind it to a session you opened.")]
+BoundTo: TypeAlias = Annotated[f.BoundTo, Meta(description="Bind the claim to a session you opened.")]
 Limit: TypeAlias = Annotated[
     int, Meta(description="Maximum number in the reply.", extra_json_schema={"minimum": 1, "maximum": PAGE_MAX})
 ]

@@ -34,7 +34,7 @@ from octostore.supervise.tail import Tail
 from octostore.supervise.terminal import Terminal
 
 SECRET_VARIABLES = ("OCTOSTORE_TOKEN", "OCTOSTORE_LEASE_ID")
-"""Removed from the command's environment: it reports over its socket, and can use OCTOSTORE_TOKEN_FILE to call."""
+"""Removed from the command's environment. The command reports over its socket, and can use OCTOSTORE_TOKEN_FILE."""
 NOT_FOUND = 127
 UNREACHABLE_PAUSE_SECONDS = 1.0
 PATIENCE_SECONDS = 3.0

@@ -406,7 +406,7 @@ MatchingLimit: TypeAlias = Annotated[
 Since: TypeAlias = Annotated[
     datetime,
     Meta(
-        description="Only events since this time, with a time zone.",
+        description="Only events since this time, which must include a time zone.",
         examples=["2026-07-01T10:00:00Z"],
         extra_json_schema={"format": "date-time", "pattern": "^(?:19[7-9][0-9]|[2-9][0-9]{3})-"},
     ),

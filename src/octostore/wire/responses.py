@@ -180,7 +180,7 @@ class SessionList(msgspec.Struct, kw_only=True):
 
 
 class NewToken(TokenView, frozen=True, kw_only=True):
-    """`token` is shown only once, and not at all if you made the token yourself."""
+    """`token` is the secret, shown only once, and not at all if you generated it yourself."""
 
     token: str | None
 

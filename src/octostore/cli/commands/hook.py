@@ -2,8 +2,8 @@
 
 It reads the client's JSON from stdin, responds at once and always exits with 0, so that an unreachable store does not
 stop the agent. session-start opens a session and tells the agent what it should know; tool-use counts as a heartbeat,
-sent at most every 30 s; compaction reminds the agent of what it holds; stop does the same once, when the agent stops;
-session-end releases what the agent holds, in the background.
+sent at most once every 30 s; compaction reminds the agent of what it holds; stop does the same once, when the agent
+stops; session-end releases what the agent holds, in the background.
 """
 
 import argparse

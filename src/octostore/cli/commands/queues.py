@@ -1,7 +1,7 @@
 """List queues, the longest first: what is ready, due later, claimed, dead and done, and what happened lately.
 
 ENQUEUED, FINISHED and FAILED are counts for the last 10 minutes; --json has them for each minute of the last hour. In a
-very busy store they may cover less time; the line below the table says how much. A server counts at most every 10
+very busy store they may cover less time; the line below the table says how much. A server counts at most once every 10
 seconds. Counts stop at 10,000.
 """
 

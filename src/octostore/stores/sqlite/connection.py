@@ -142,7 +142,7 @@ def _scripts() -> list[str]:
 
 def _not_a_store(path: str, why: str) -> Unreachable:
     return Unreachable(
-        f"{path} is not an OctoStore store: {why}; check the path. It was not changed", reason="not_a_database"
+        f"{path} is not an OctoStore store: {why}; check the path. The file was not changed", reason="not_a_database"
     )
 
 

@@ -40,9 +40,7 @@ def check_room(path: str) -> None:
         raise PermissionError(f"{folder} may not be written to")  # SQLite would only say that it cannot open the file
     os.stat(folder)
     if has_wal(path):
-        raise moved(
-            path, "its write-ahead log (-wal) is here without the database, which was moved or deleted by itself"
-        )
+        raise moved(path, "its write-ahead log (-wal) is still here, but the database was moved or deleted without it")
 
 
 class OpenedFile:
