@@ -43,8 +43,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _interruptible() -> None:
-    """Restore the signals that a shell or nohup ignores for background programs, and that children would inherit."""
-    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+    """Restore the signals that a shell, nohup or perf ignored or blocked, and that children would inherit."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    for number in signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}:  # Python ignores these itself
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 

@@ -29,7 +29,6 @@ from octostore.core.questions import (
     FindToken,
     GetFigures,
     GetQueue,
-    GetSession,
     ListClaims,
     ListHeartbeats,
     ListJobs,
@@ -40,12 +39,14 @@ from octostore.core.questions import (
 )
 from octostore.core.replies import (
     ClaimReply,
+    ClosedReply,
     Figures,
     HandedOverReply,
     HeartbeatReply,
     Heartbeats,
     KeepaliveReply,
     RecoverReply,
+    ReleaseReply,
     SessionReply,
     TokenView,
     UndoReply,
@@ -115,6 +116,7 @@ class Histories(RuleBasedStateMachine):
         # What owners believe, from their replies alone.
         self.leases: dict[str, tuple[str, str]] = {}
         self.session_leases: dict[str, str] = {}
+        self.newest_lease: dict[SessionKey, str] = {}
         self.sure_until: dict[str, int] = {}
         self.session_sure_until: dict[str, int] = {}
         self.bound_to: dict[str, str | None] = {}
@@ -273,8 +275,10 @@ class Histories(RuleBasedStateMachine):
                 self.believe_claim(reply)
             case c.HeartbeatJob(), HeartbeatReply():
                 self.sure_until[command.job_id] = moment(reply.expires_at)
-            case ((c.ReleaseTask() | c.CloseSession()), reply) if not isinstance(reply, OctoStoreError):
-                if self.memory.ask(GetSession(session_id=key_in(command))).status == "closed":
+            case c.CloseSession(), ClosedReply():
+                self.forget_session(key_in(command))
+            case c.ReleaseTask(), ReleaseReply():
+                if self.newest_lease.get(key_in(command)) == command.lease_id:  # else it repeats an older one
                     self.forget_session(key_in(command))
             case ((c.ReleaseJob() | c.ReleaseLock() | c.ForceReleaseJob() | c.CancelJob()), reply) if not isinstance(
                 reply, OctoStoreError
@@ -301,6 +305,7 @@ class Histories(RuleBasedStateMachine):
 
     def believe_session(self, session: SessionReply, key: SessionKey) -> None:
         self.session_leases[session.lease_id] = session.session_id
+        self.newest_lease[key] = session.lease_id
         self.session_sure_until[key] = moment(session.expires_at)
 
     def forget_session(self, key: SessionKey) -> None:
