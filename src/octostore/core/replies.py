@@ -499,8 +499,8 @@ class QueueList(Reply, frozen=True):
     """Queues, the longest first. `more` is true if there are others.
 
     A server counts at most once every 10 seconds, most recently at `counted_at`. A count of `counted_to` means that
-    many or more. Rates are counts per `bucket_seconds` since `rates_since`, which is an hour ago, or later if the log is
-    very busy. Buckets start at full minutes, so the first and the last may be shorter.
+    many or more. Rates are counts per `bucket_seconds` since `rates_since`, which is an hour ago, or later if the log
+    is very busy. Buckets start at full minutes, so the first and the last may be shorter.
     """
 
     queues: list[QueueFigures]
