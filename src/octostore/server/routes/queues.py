@@ -85,10 +85,10 @@ ROUTES = [
         description=(
             "The 200 longest queues, those with the most waiting jobs first; `more` is true if there are others. The "
             "server counts at most once every 10 seconds; `counted_at` is when it last did. Counts stop at "
-            "`counted_to`. `rates` are counts per `bucket_seconds` since `rates_since`, oldest first: jobs "
-            "enqueued, jobs done, and attempts that failed or expired. `last_claim_at` is null if none of the last 50,000 events is a claim "
-            "from the queue. "
-            "For a token limited to a prefix, only jobs with that prefix count, and only their queues are listed."
+            "`counted_to`. `rates` are counts per `bucket_seconds` since `rates_since`, oldest first: jobs enqueued, "
+            "jobs done, and attempts that failed or expired. `last_claim_at` is null if none of the last 50,000 "
+            "events is a claim from the queue. For a token limited to a prefix, only jobs with that prefix count, and"
+            " only their queues are listed."
         ),
         codes={503: ("unreachable",)},
         example={
