@@ -115,7 +115,7 @@ def test_a_log_that_is_not_sound(kind: str, clean: Path, monkeypatch: pytest.Mon
         done = run_cli("events", "--verify")
         assert (done.code, done.err) == (70, "")
         assert done.out.splitlines() == [
-            "not sound  2 problems: 2 events, 0 claims, 3 jobs, 0 sessions; up to event 3",
+            "not sound  2 problems in 2 events, 0 claims, 3 jobs, 0 sessions; up to event 3",
             "the log has a gap: event 3 follows event 1",
             "job 'second' is stored, but no event mentions it",
         ]

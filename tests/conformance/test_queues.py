@@ -215,7 +215,7 @@ def test_handlers_by_kind_are_checked_before_anything_is_claimed(store: OctoStor
     handlers: Any = {"build": "make"}
     with pytest.raises(InvalidInput, match="function of one claim for kind 'build', not str"):
         store.work("default", handlers)
-    with pytest.raises(InvalidInput, match="kinds has 'test' without a handler"):
+    with pytest.raises(InvalidInput, match="kinds includes 'test', which has no handler"):
         store.work("default", {"build": print}, kinds=["test"])
     with pytest.raises(InvalidInput, match="handler must not be an empty dict"):
         store.work("default", {})

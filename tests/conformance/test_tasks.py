@@ -184,7 +184,7 @@ def test_a_handler_can_hand_its_task_over(system: System) -> None:
         claim.hand_over("bob")
 
     system.store.work("other", refuse, until_empty=True)
-    assert "did not come with its session" in (system.store.get_job("lock").error or "")
+    assert "did not open a session" in (system.store.get_job("lock").error or "")
 
 
 def test_dead_jobs_are_requeued_or_discarded(system: System) -> None:

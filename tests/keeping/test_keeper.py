@@ -127,7 +127,7 @@ def test_a_claim_without_a_keeper_is_still_ours_until_its_lease_expires(agent: O
     end_keepers(tmp_path)
     until(lambda: not only_lease(tmp_path).is_kept)
     heartbeat = agent.run("heartbeat")
-    assert (heartbeat.code, "because its keeper is gone" in heartbeat.out) == (0, True)
+    assert (heartbeat.code, "its keeper is gone, so send the next heartbeat in" in heartbeat.out) == (0, True)
     assert "its keeper is gone" in agent.run("mine").out
     assert agent.run("release").code == 0
 

@@ -79,7 +79,7 @@ def _check_store(store: OctoStore) -> Iterator[Check]:
             name="server",
             status="warning",
             finding=f"the server runs octostore {probe.version}; this is {__version__}",
-            advice="calls that only one of them knows will fail; upgrade the older one",
+            advice="a call fails if one of them does not know it; upgrade the older one",
         )
 
 
@@ -186,7 +186,7 @@ def _check_supervision() -> Check:
         name="run",
         status="warning",
         finding="on this system, `octostore run` cannot find processes that leave their group, like daemons",
-        advice="make sure that its commands start none; Linux does not have this limit",
+        advice="make sure that its commands start none; Linux does not have this limitation",
     )
 
 
@@ -197,6 +197,6 @@ def _check_mcp() -> Check:
     if find_spec("aiohttp") is None:
         from octostore.extras import how_to_add  # noqa: PLC0415
 
-        finding = "can serve a file or a database to agents; to serve a server's URL, it needs aiohttp"
+        finding = "can serve a file or a database to agents; for a server's URL, it needs aiohttp"
         return Check(name="mcp", finding=finding, advice=f"run: {how_to_add('mcp')}")
     return Check(name="mcp", finding="can serve agents")

@@ -83,7 +83,7 @@ SUBCOMMANDS = [
     Subcommand("token", SETUP, "create, list, revoke and rotate tokens"),
     Subcommand("prime", SETUP, "print what an agent should know before it starts"),
     Subcommand("doctor", SETUP, "check the setup: store, clock, token, permissions"),
-    Subcommand("demo", SETUP, "watch five agents race for one job, in about ten seconds"),
+    Subcommand("demo", SETUP, "watch five agents race for one job, in about eight seconds"),
     Subcommand("completion", SETUP, "print shell completion for commands and job names"),
 ]
 BY_NAME = {command.name: command for command in SUBCOMMANDS}

@@ -34,7 +34,7 @@ def _lines(found: Verification, console: Console) -> list[str]:
         return [f"{console.style('sound', 'green')}  {looked_at}"]
     more = " or more" if len(found.problems) == PROBLEMS_SHOWN else ""
     verdict = f"{words.count(len(found.problems), 'problem')}{more}"
-    return [f"{console.style('not sound', 'red')}  {verdict}: {looked_at}", *map(words.one_line, found.problems)]
+    return [f"{console.style('not sound', 'red')}  {verdict} in {looked_at}", *map(words.one_line, found.problems)]
 
 
 class Progress:

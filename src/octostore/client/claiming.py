@@ -25,7 +25,7 @@ class ClaimCall(NamedTuple, Generic[R_co]):
     is_generated: bool
     """Whether only this call knows the request id.
 
-    A claim that it made and that ended before any reply arrived then belongs to no one, and the job is claimed again.
+    If so, and its claim ended before any reply arrived, nobody knew of that claim, and the job is claimed again.
     """
 
 

@@ -146,7 +146,7 @@ class BlockBase(Generic[C]):
 
     def _use(self) -> None:
         if self._is_used:
-            raise InvalidInput("block", f"of {self._call} was entered before; call it again for each block")
+            raise InvalidInput("block", f"of {self._call} has already been entered; call it again for each block")
         self._is_used = True
 
     def _recreate_cm(self) -> Self:
@@ -465,7 +465,9 @@ class KeptClaim:
         """
         session = self.reply.session
         if session is None:
-            raise InvalidInput("claim", "did not come with its session, so only `Session.hand_over` can pass it on")
+            raise InvalidInput(
+                "claim", "did not open a session; `Session.hand_over` passes on a session with its claims"
+            )
         self.check()
         reply = self._execute_retrying(build.hand_over(session.session_id, to_agent, note, lease_id=self.lease_id))
         self._stop_heartbeats()

@@ -12,7 +12,7 @@ from octostore.core.errors import InvalidInput
 from octostore.stores.clock import boottime
 
 SAFETY = 3.0
-"""The next delay may be longer than any seen so far, but hardly more than by this factor."""
+"""The next delay may be longer than any seen so far, but hardly by more than this factor."""
 HALF_LIFE_SECONDS = 10.0
 """How fast delays are forgotten."""
 DELAY_MAX_SECONDS = 1.0

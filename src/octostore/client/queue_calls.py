@@ -247,7 +247,7 @@ class QueueCalls(Generic[ClaimT, EventT]):
         wanted = [kind for kind in handlers if kind is not None] if isinstance(handler, Mapping) else kinds
         missing = set(as_tuple("kinds", kinds or ())) - set(wanted or ())
         if missing:
-            raise InvalidInput("kinds", f"has {min(missing)!r} without a handler")
+            raise InvalidInput("kinds", f"includes {min(missing)!r}, which has no handler")
         claim = _build.claim_next(
             queue, kinds=kinds or wanted, owner=owner, ttl=ttl, max_silence=max_silence, until_done=until_done
         )

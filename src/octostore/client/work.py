@@ -45,8 +45,8 @@ UNREACHABLE_PAUSE_SECONDS = 1.0
 STOP_GRACE_SECONDS = 2.0
 """How long handlers have to stop by themselves, after the second signal or after `max_run`."""
 GIVE_UP_SECONDS = 3.0
-"""How long the store then has to release their jobs, which expire otherwise."""
-DRAINING = "%s: no new jobs; a second one stops the running ones"
+"""How long the store then has to release their jobs, whose leases otherwise expire."""
+DRAINING = "%s: no new jobs; a second signal stops the running ones"
 WORKER_STOPPED = "the worker was stopped before it started the job"
 
 

@@ -186,7 +186,7 @@ class JobStory(msgspec.Struct, frozen=True):
     job: Job
     ended: list[EndedClaim]
     is_of_losses: bool = False
-    """If it is shown because of its losses: these, and who had the job next, come before all others."""
+    """Whether it is shown because of its losses. If so, these and the claims after them come before all others."""
 
     @property
     def shown(self) -> list[EndedClaim]:

@@ -363,7 +363,7 @@ class _SessionCommand(Command[R_co], frozen=True, kw_only=True):
     """A write to a session by the holder of its lease; without one, by its principal if a lock client opened it."""
 
     session_id: str
-    """Its id; for another principal's session `principal/id`, here and wherever a session is not opened or bound to."""
+    """Its id; `principal/id` for another principal's session. Commands that open or bind to one take only the id."""
     lease_id: str | None = None
 
 

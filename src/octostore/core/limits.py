@@ -54,7 +54,7 @@ PREVIOUS_KEPT = 5
 
 REQUESTS_KEPT = 10_000
 REQUESTS_KEPT_MS = 3_600_000
-"""Which ended request ids are remembered: those of the last hour, and each principal's newest, however old."""
+"""Which request ids of ended claims and sessions are kept: the last hour's and each principal's newest, however old."""
 
 IN_FLIGHT_KEPT = 100
 """How many jobs of a lost session are remembered, for the agent that resumes it."""
@@ -113,7 +113,7 @@ BATCH_STEP = 100
 
 PAGE_DEFAULT, PAGE_MAX = 100, 1_000
 MATCHING_DEFAULT, MATCHING_MAX = 100, 500
-"""The maximum number of dead jobs that one call, which is one transaction, requeues or discards; and scans."""
+"""The maximum number of dead jobs that one call, which is one transaction, scans, and requeues or discards."""
 
 HEARTBEATS_MAX = 200
 """The maximum number of jobs whose heartbeats one call or stream may ask for."""

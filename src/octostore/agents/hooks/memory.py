@@ -15,7 +15,7 @@ from octostore.stores.opening import chosen_url, make_data_folder, sqlite_path
 from octostore.wire.token_files import write_private_file
 
 KEPT_SECONDS = 7 * 86_400
-"""Sessions may also end silently."""
+"""When to delete the files of sessions that ended silently."""
 
 
 class Memory(msgspec.Struct):

@@ -19,7 +19,7 @@ FORWARDED = ("OCTOSTORE_URL", "OCTOSTORE_TOKEN", "OCTOSTORE_TOKEN_FILE", "OCTOST
 # Codex asks its user to trust a hook again whenever its definition changes, so keep these stable.
 HOOK_LINE = "command -v octostore >/dev/null 2>&1 || exit 0; octostore hook {event}"
 _OUR_LINE = re.compile(re.escape(HOOK_LINE).replace(re.escape("octostore hook {event}"), r"[\w-]+ hook [a-z-]+"))
-"""An earlier version of our line, and nothing else: people write their own hooks about octostore too."""
+"""Any version of our line, and nothing else: people also write their own hooks that call octostore."""
 HOOK_SECONDS = 5
 LAST_HOOK_SECONDS = 3
 """At a session's end, Codex allows no more."""

@@ -55,9 +55,9 @@ def print_heartbeat(reply: HeartbeatReply, lease: Lease, console: Console, *, sh
 def _until(reply: HeartbeatReply, lease: Lease) -> str:
     if lease.kept is not None and lease.kept.is_kept:
         return f"{reply.job_id} is yours; process {lease.kept.keeper.pid} sends heartbeats for it"
-    gone = "" if lease.kept is None else ", because its keeper is gone"
+    gone = "" if lease.kept is None else "its keeper is gone, so send the "
     until = f"{reply.job_id} is yours until {words.clock(reply.expires_at, words.now())} UTC"
-    return f"{until}; next heartbeat in {words.duration(reply.renew_after_ms / 1_000)}{gone}"
+    return f"{until}; {gone}next heartbeat in {words.duration(reply.renew_after_ms / 1_000)}"
 
 
 def stop_request_lines(stop: StopView | None) -> Iterator[str]:

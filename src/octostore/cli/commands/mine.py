@@ -43,7 +43,7 @@ class Released(msgspec.Struct, frozen=True):
     released: list[str]
     lost: list[str]
     remaining: dict[str, str]
-    """Why it could not be released, by job."""
+    """Why each of these jobs could not be released."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -14,7 +14,7 @@ from octostore.cli.subcommands import Arguments, Context
 
 EXAMPLES = [
     "octostore requeue import-17 --reason 'the disk has been enlarged'",
-    "octostore requeue import-17 --keep-attempts    # one more attempt; if it fails, it is dead again",
+    "octostore requeue import-17 --keep-attempts    # one more attempt; if that fails, the job is dead again",
     "octostore requeue --all --queue imports --reason 'the disk has been enlarged'",
 ]
 

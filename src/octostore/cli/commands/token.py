@@ -50,13 +50,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     shown.add_argument("--secret", action="store_true", help="print only the token, for a pipe")
     actions.add_parser("list", help="list all tokens", description="List all tokens, without their secrets.")
     revoke = actions.add_parser(
-        "revoke", help="revoke a token", description="Revoke a token. It stops working at once, for good."
+        "revoke", help="revoke a token", description="Revoke a token for good. It stops working within a second."
     )
     revoke.add_argument("token_id", metavar="TOKEN", help="its id, from `octostore token list`")
     rotate = actions.add_parser(
         "rotate",
         help="replace the token you use",
-        description="Replace the token you use for a server. The old one stops working at once.",
+        description="Replace the token you use for a server. The old one stops working within a second.",
     )
     new = rotate.add_mutually_exclusive_group()
     new.add_argument("--to", type=Path, metavar="FILE", help="write the new token to this file, replacing the old one")

@@ -44,7 +44,7 @@ IDLE_SECONDS = 60
 LARGE_BYTES = 2**20
 """A larger body must be a stream for aiohttp, which sends it in parts."""
 UNDO_SECONDS = 1.0
-"""How long closing waits until the claims of cancelled calls are undone."""
+"""How long closing waits for the claims of cancelled calls to be undone."""
 
 
 class AsyncHttpPort:

@@ -26,7 +26,7 @@ class HttpCall(NamedTuple):
     body: bytes | None
     read: Callable[[bytes], Any]
     is_repeatable: bool = True
-    """Whether doing it twice is the same as once, also when others have done something in between."""
+    """Whether doing it twice has the same effect as once, even if others have done something in between."""
     traceparent: str | None = None
 
     @property
@@ -71,7 +71,7 @@ def _reader(kind: Any) -> Callable[[bytes], Any]:
 
 def _read_closed(session_id: str, nothing: bytes) -> ClosedReply:
     if nothing not in {b"", b"null"}:
-        raise ValueError("not a response of an OctoStore server")
+        raise ValueError("not a response from an OctoStore server")
     return ClosedReply(session_id=session_id)
 
 

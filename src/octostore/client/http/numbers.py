@@ -12,7 +12,7 @@ from octostore.stores.ids import new_request_id
 
 LEASES_KEPT = 10_000
 WRITERS = 2**20
-"""A number is a count and a writer. Counts start at seconds since 1970, which leaves room for this many writers."""
+"""A number combines a count and a writer. Counts start at the Unix time, which leaves room for this many writers."""
 
 _Numbered: TypeAlias = CheckpointJob | HeartbeatJob | SaveSession
 _Key: TypeAlias = tuple[type[_Numbered], str]

@@ -28,10 +28,10 @@ IN_SESSION = "\n"
 """Prefix of a session id used as a holder: no holder can start like this."""
 
 QUEUE_FULL_RETRY_MS = 1_000
-"""When to check again for a full queue, or a job by name in a paused one, if the caller is not woken."""
+"""When to check a full queue again, or a job by name in a paused one, if the caller is not woken."""
 
 LOOK_AGAIN_MS = 60_000
-"""When to check again for an empty queue with nothing scheduled: new jobs wake waiters."""
+"""When to check an empty queue again if nothing is scheduled: new jobs wake waiters."""
 
 
 @decides(ClaimJob, needs.job_with_documents, needs.terms)
