@@ -37,6 +37,7 @@ from tests.support.proxy import (
     Seen,
     cut_the_response,
     lose_the_response,
+    pass_on,
     pass_on_after,
     pass_on_and_close,
     pass_on_for,
@@ -399,6 +400,26 @@ def test_a_call_gives_up_in_the_end(
     assert len(request_ids(proxy.seen)) == 1
     pauses = [later.at - earlier.at for earlier, later in zip(proxy.seen, proxy.seen[1:], strict=False)]
     assert min(pauses) >= 0.02
+
+
+def test_a_call_that_may_have_worked_is_not_reported_as_late(
+    connect: Connect, shorten: Shorten, proxy: Proxy, server: ServerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`late` promises that nothing was done."""
+    shorten(GIVE_UP_SECONDS=2)
+    only_pauses_take_time(monkeypatch)
+    too_late = {"error": "the call came too late", "code": "too_late", "reason": "late"}
+    store = connect(proxy.url, token=server.token)
+    proxy.always(respond(408, too_late))
+    with pytest.raises(Unreachable) as nothing_done:
+        store.claim_job("refused")
+    assert nothing_done.value.reason == "late"
+    proxy.then(lose_the_response)
+    with pytest.raises(Unreachable) as caught:
+        store.claim_job("unanswered")
+    assert caught.value.reason == "network"
+    proxy.always(pass_on)
+    assert [store.get_job(name).status for name in ("refused", "unanswered")] == ["free", "claimed"]
 
 
 def only_pauses_take_time(monkeypatch: pytest.MonkeyPatch) -> list[float]:

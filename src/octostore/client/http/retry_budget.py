@@ -39,6 +39,8 @@ class RetryBudget:
         self.fault: Unreachable | None = None
         """Why the last attempt failed, at `failed_at`."""
         self.failed_at = 0.0
+        self._unanswered: Unreachable | None = None
+        """The fault of an attempt that may have worked."""
         self._pauses = pauses(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
         if RetryBudget.on_new is not None:
             RetryBudget.on_new(weakref.ref(self))
@@ -52,9 +54,12 @@ class RetryBudget:
             self.until = self.failed_at
             problem = f"{failed.fault}. The call may still have worked: check before you repeat it"
             raise Unreachable(problem, reason=failed.fault.reason) from None
+        if failed.was_taken:
+            self._unanswered = failed.fault
         if self.failed_at + pause > self.until:
             self.until = self.failed_at
-            raise failed.fault from None
+            # `late` promises that nothing was done, which has to be true of every attempt.
+            raise (self._unanswered if failed.fault.reason == "late" else None) or failed.fault from None
         return pause
 
 
