@@ -132,7 +132,7 @@ def test_what_a_cancelled_call_claimed_is_released_and_nothing_else(loop: Loop) 
         assert [owner.job_id for owner in await store.list_claimed_jobs()] == ["b"]
         assert [kept.job_id for kept in claims.current] == ["b"]
         (before,) = (await store.get_job("a")).previous
-        assert (before.how, before.reason or before.error) == ("released", "the call that claimed it was cancelled")
+        assert (before.how, before.reason or before.error) == ("released", "the claiming call was cancelled")
 
     on_memory(loop, test)
 

@@ -117,8 +117,8 @@ def test_a_failing_job_is_retried_until_it_is_dead_and_deferring_is_not_counted(
     assert (deferred.data["available_at"] - deferred.at).total_seconds() == 3_600
 
 
-def test_a_worker_says_that_its_queue_has_never_had_a_job(octostore: Octostore, store: library.OctoStore) -> None:
-    message = "octostore: queue mistyped has never had a job"
+def test_a_worker_says_that_its_queue_has_no_jobs(octostore: Octostore, store: library.OctoStore) -> None:
+    message = "octostore: queue mistyped has no jobs, not even finished ones"
     assert octostore.run("work", "mistyped", "--until-empty", "--json", "--", "true") == (
         10,
         '{"queue":"mistyped","handled":0}\n',
@@ -126,7 +126,7 @@ def test_a_worker_says_that_its_queue_has_never_had_a_job(octostore: Octostore, 
     )
     assert octostore.run("work", "mistyped", "--until-empty", "--quiet", "--", "true") == (10, "", "")
     work = octostore.start("work", "mistyped", "--", "true")
-    until(lambda: work.err == f"{message}; waiting for the first\n")
+    until(lambda: work.err == f"{message}; waiting for one\n")
     store.enqueue("kind", queue="mistyped", job_id="first")
     until(lambda: store.get_job("first").status == "done")
     work.send(signal.SIGTERM)
@@ -172,9 +172,9 @@ def test_a_worker_says_that_its_queue_is_paused_and_continues_when_it_is_resumed
     assert store.get_job("job").status == "done"
 
 
-def test_in_a_store_that_does_not_exist_yet_the_queue_has_never_had_a_job(octostore: Octostore, tmp_path: Path) -> None:
+def test_in_a_store_that_does_not_exist_yet_the_queue_has_no_jobs(octostore: Octostore, tmp_path: Path) -> None:
     done = octostore.run("work", "queue", "--until-empty", "--", "true", OCTOSTORE_URL=f"sqlite:///{tmp_path}/new.db")
-    assert (done.code, done.err) == (10, "octostore: queue queue has never had a job\n")
+    assert (done.code, done.err) == (10, "octostore: queue queue has no jobs, not even finished ones\n")
 
 
 def test_the_exit_code_says_that_the_queue_was_empty(octostore: Octostore, store: library.OctoStore) -> None:

@@ -33,7 +33,7 @@ SYSTEM = "octostore"
 SERVER = "server"
 """The principal of what a server does on its own."""
 RESERVED = {LOCAL, SYSTEM, SERVER}
-"""Reserved: a token with one of these names would be indistinguishable in the log."""
+"""Reserved: in the log, a token with such a name would look like one of these."""
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -92,7 +92,7 @@ class Claim(SecretFree, msgspec.Struct):
     stop_request: bytes | None = None
     """As JSON: few claims ever have one."""
     attempt_traceparent: str | None = None
-    """The trace of this attempt. It is only carried along, here and in a job."""
+    """The trace of this attempt. Like the job's `traceparent`, it is only carried along."""
     progress: Progress | None = None
 
 

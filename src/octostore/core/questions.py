@@ -72,7 +72,7 @@ class ListJobs(Question[JobPage], frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         Checked.__post_init__(self)
         if self.order == "run" and self.queue is None:
-            raise InvalidInput("order", "is run, which needs a queue: jobs run in the order of their queue")
+            raise InvalidInput("order", "'run' needs a queue: jobs run in the order of their queue")
         if self.cursor is not None:
             _check_cursor(self.order, self.cursor)
 

@@ -21,7 +21,7 @@ class QueueCounts(msgspec.Struct):
     owners: list[tuple[str, str]] = []
     """(job, owner) of the first `OWNERS_FROM_CLAIMS` claims by name."""
     has_more_claims: bool = False
-    """Too many to know whether some are of the kinds asked for."""
+    """Whether there may be claims that were not checked for the kinds asked for."""
     dead: int = 0
     done: int = 0
 

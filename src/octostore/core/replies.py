@@ -86,7 +86,7 @@ class Heartbeat(Reply, frozen=True):
     expires_at: Moment
     progress: ProgressView | None
     late_at: Moment
-    """When two heartbeats will be missing, which makes it `late`."""
+    """When the owner will have missed two heartbeats, which makes the claim `late`."""
     late: bool
     stuck: bool
     """Whether it sends heartbeats, but has reported no progress for longer than `max_silence`."""
@@ -458,7 +458,7 @@ class QueueStatus(Reply, frozen=True):
     all_done: bool
     """Whether no job is ready, due later or claimed. Also true for a queue that never had a job."""
     ready: int
-    """Can be claimed now, unless `max_claimed` jobs are already claimed."""
+    """Can be claimed now, unless the queue is paused or `max_claimed` jobs are already claimed."""
     later: int
     """Scheduled, deferred or waiting for a retry."""
     available_at: Moment | None

@@ -14,7 +14,7 @@ from octostore.core.session_keys import SessionKey, session_key
 
 PROBLEMS_SHOWN = 100
 _UNLOGGED = {"claim", "expires_at", "heartbeat_at", "raw_context", "raw_payload", "raw_result"}
-"""What the log does not determine: heartbeats are not events, and documents are not listed."""
+"""Not compared: heartbeats are not events, and lists leave documents out."""
 
 
 class Verification(Reply, frozen=True):

@@ -45,7 +45,7 @@ class WorkingSet(msgspec.Struct):
     ended: dict[tuple[str, str], list[EndedRequest]] = {}
     """(principal, request id) -> its ended claims and sessions, if needed."""
     listed_to: dict[JobFilter, str | None] = {}
-    """The last name up to which a list is complete; None if it is complete."""
+    """The name up to which each list is complete; None if all of it is."""
     sessions_with_all_claims: set[SessionKey] = set()
     has_all_expired: bool = False
     """Whether everything that has expired was loaded; if not, there is more to sweep."""
@@ -56,10 +56,10 @@ class WorkingSet(msgspec.Struct):
     count_to: int = EMPTY_COUNT_MAX
     """The limit of these counts."""
     count_queue: "Callable[[str, Selection], QueueCounts] | None" = None
-    """Counts a selection of a queue, without the jobs loaded here; as the store's transaction sees it."""
+    """Counts a selection of a queue as the store's transaction sees it, without the jobs loaded here."""
     line: Line = msgspec.field(default_factory=Line)
     _bound: dict[SessionKey, set[str]] = {}
-    """Session -> the jobs that were bound to it; some may have ended by now."""
+    """Session -> the jobs whose claims were bound to it; some of these claims may have ended by now."""
 
     entries: list[LogEntry] = []
     new_documents: dict[int, bytes] = {}
@@ -77,7 +77,7 @@ class WorkingSet(msgspec.Struct):
     is_probed: bool = False
     recovered: list[Recovery] = []
     hastened: list[Job] = []
-    """Jobs that will be free earlier than their waiters expect, who must be woken."""
+    """Jobs that will be free earlier than expected, so their waiters must be woken."""
 
     # Filled by stores
 

@@ -200,9 +200,7 @@ def _check(key: Mapping[str, object], values: Mapping[str, object], fence: str) 
             raise InvalidInput("key", f"has None for {name!r}, which equals nothing in SQL")
     # SQLite does not tell names apart by case.
     if str(fence).lower() in {str(name).lower() for name in (*key, *values)}:
-        raise InvalidInput(
-            "fence", f"is {fence!r}, which is also among the key or the values; only the token goes there"
-        )
+        raise InvalidInput("fence", f"is {fence!r}, which is also in the key or the values; only the token goes there")
 
 
 def _only_column(row: Any) -> Any:

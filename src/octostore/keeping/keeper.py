@@ -31,7 +31,7 @@ WAIT_MAX_SECONDS = 10.0
 LOOK_SECONDS = 1.0
 """How often to poll for the watched process and the file, if the system does not notify us."""
 RETRY_FIRST_SECONDS, RETRY_LONGEST_SECONDS = 0.1, 5.0
-NOBODY_HEARD = "released by its keeper: the command that claimed it was killed"
+NOBODY_HEARD = "released by its keeper: the command that made the claim was killed"
 _TAKEN = b"+"
 _PID_BYTES = 4
 

@@ -225,11 +225,12 @@ def _read(path: Path) -> KeptLease | None:
 
 def _check_private(path: Path, status: os.stat_result) -> None:
     if stat.S_ISLNK(status.st_mode):
-        raise InvalidInput("folder", f"{path} is a symbolic link, which could lead your leases anywhere; remove it")
+        raise InvalidInput("folder", f"{path} is a symbolic link, which could point anywhere; remove it")
     if status.st_uid != os.geteuid():
         raise InvalidInput("permissions", f"of {path} are controlled by user {status.st_uid}, who owns it; remove it")
     if stat.S_IMODE(status.st_mode) & _OTHERS:
         raise InvalidInput(
             "permissions",
-            f"of {path} let others read your leases; run: chmod -R go= {path}, and release the claims if they may have",
+            f"of {path} let others read your leases; run: chmod -R go= {path}, and if someone may have read them, "
+            "release the claims",
         )

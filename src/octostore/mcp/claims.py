@@ -30,7 +30,7 @@ RELEASE_SECONDS = 1.5
 LOOK_SECONDS = 2.0
 """How long to look up who has a lost job now. The loss itself is the news, and often the store is unreachable."""
 LEFT = "the agent's session ended before it released the job"
-CANCELLED = "the call that claimed it was cancelled"
+CANCELLED = "the claiming call was cancelled"
 
 Report = Callable[[str], None]
 
@@ -180,7 +180,7 @@ class Claims:
     def __init__(self, report: Report) -> None:
         self._kept: dict[str, KeptClaim] = {}
         self._pending_notices: list[str] = []
-        """Notices about claims that ended without the agent's doing, until it has received them."""
+        """Notices about claims that the agent did not end, until it has received them."""
         self._report = report
 
     @property

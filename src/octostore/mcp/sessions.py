@@ -89,7 +89,7 @@ class Sessions:
         self._claims = claims
         self._kept: dict[str, KeptSession] = {}
         self._pending_notices: list[str] = []
-        """Notices about sessions that ended without the agent's doing, until it has received them."""
+        """Notices about sessions that the agent did not end, until it has received them."""
 
     @property
     def current(self) -> list[KeptSession]:

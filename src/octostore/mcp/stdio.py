@@ -31,9 +31,9 @@ from octostore.stores.clock import boottime
 
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 FINISH_SECONDS, UNWIND_SECONDS = 1.0, 0.2
-"""How long calls that do not wait may take to finish after the client hangs up, and then all calls to stop."""
+"""After the client hangs up: how long calls that do not wait have to finish, and how long all then have to stop."""
 OPEN_SECONDS = 10.0
-"""How long a client that leaves immediately waits to learn that its setup cannot work."""
+"""If the client hangs up immediately: how long to keep opening the store, to report a setup that cannot work."""
 LOOK_AGAIN_SECONDS, RELEASE_AGAIN_SECONDS = 30.0, 5.0
 """The machine may have been asleep, or the store unreachable."""
 CROSSING_SECONDS = 1.0
@@ -76,7 +76,7 @@ class _Session:
         """Calls whose cancellation may still be on its way."""
         self._undoing: set[asyncio.Task[None]] = set()
         self._under_way = 0
-        """The number of calls without a result. A result that is not read does not count: its client may hang."""
+        """The number of calls without a result. One whose result is not read does not count: the client may hang."""
         self._max_silence = settings.max_silence
         self._heard_at = boottime()
         """When the agent last called a tool, or got a result."""

@@ -153,7 +153,7 @@ def _empty(result: r.Empty) -> str:
 
 def _delayed(result: responses.Delayed) -> str:
     if result.pause is not None:
-        return "Nobody has it, but its queue is paused: it cannot be claimed until an operator resumes that."
+        return "Nobody has it, but nobody can claim it until an operator resumes its queue."
     return "Nobody has it, but it cannot be claimed before `available_at`."
 
 
@@ -185,7 +185,7 @@ def _opened_by_handle(result: h.OpenedByHandle) -> str:
     if not result.in_flight:
         return f"{yours}{renewed}"
     return (
-        f"{yours}{renewed} Continue with `in_flight`: what `is_ours` is claimed by you already, by its handle in "
+        f"{yours}{renewed} Continue with `in_flight`: what `is_ours` is already yours, with its handle in "
         f"`handles`; {_REST}"
     )
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 
 UNIX = "unix"
-"""The address of a peer on a Unix socket. In the list of trusted proxies, it trusts a proxy that connects that way."""
+"""The address of a peer on a Unix socket. In the list of trusted proxies, it means any proxy that connects that way."""
 NETWORK_BITS = 64
 """An IPv6 customer usually has a whole /64 to choose addresses from."""
 _FORWARDED_PAIR = re.compile(r'\s*([\w!#$%&\'*+.^`|~-]+)=("(?:[^"\\]|\\.)*"|[^\s";,=]*)\s*(;|,|$)', re.ASCII)

@@ -199,7 +199,7 @@ def _example(route: Route) -> str:
         lines.append(curl_line(route, accept=EVENTS))
     before = ", then ".join(f'<a href="#{name}"><code>{name}</code></a>' for name in route.example.get("first", []))
     used = [
-        f"<code>{name}</code> is its <code>{field}</code>"
+        f"<code>{name}</code> is the <code>{field}</code> returned"
         for name, field in SHELL_NAMES.items()
         if f"${name}" in lines[0]
     ]

@@ -21,7 +21,7 @@ from octostore.server.store import ServedStore
 READ_SECONDS = 2.0
 """The shortest interval between two readings."""
 REST, REST_MAX_SECONDS = 20, 30.0
-"""After a reading, rest for 20 times as long as it took, so that any number of names costs at most 5% of a core."""
+"""After a reading, rest for 20 times as long as it took, so that readings of up to 1.5 s cost at most 5% of a core."""
 READ_AT_ONCE = 64
 """Few enough that other threads hardly wait for the interpreter lock."""
 

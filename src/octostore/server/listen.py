@@ -104,7 +104,7 @@ async def serve(services: Services, on_ready: Callable[[socket.socket], None]) -
         if not was_cut_short:
             await services.close()
     log_event(
-        logging.INFO, "stopped", "cut short by a second signal" if was_cut_short else "all requests were answered"
+        logging.INFO, "stopped", "cut short by a second signal" if was_cut_short else "all connections are closed"
     )
 
 

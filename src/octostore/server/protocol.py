@@ -55,7 +55,7 @@ class Connection(asyncio.Protocol):
         self.is_write_blocked = False
         self._drained: asyncio.Future[None] | None = None
         self.origin = ""
-        """What it is counted by in the limit per address."""
+        """The address or network under which it counts for the limit per address."""
         self._is_paused = self._ignores_input = False
         """Whether reading is paused, and whether we ignore all further input."""
         self._has_gone_quiet = self._is_watched = False

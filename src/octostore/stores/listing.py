@@ -26,8 +26,8 @@ FORGET_EVERY = 64
 """In events. Forgetting costs as much as remembering, so do it rarely."""
 SCAN_LIMIT = 10_000
 SCAN_STEP = 10
-"""How many events to scan for a prefix or types, in total and per wanted event at a time: rare events must not make a
-page slow, and frequent ones are found quickly."""
+"""How many events to scan for a prefix or types: in total, and per query, as a multiple of the page size. Rare events
+must not make a page slow, and frequent ones are found quickly."""
 
 
 def first_name(prefix: str, after: str) -> str:

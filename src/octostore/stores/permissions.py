@@ -41,7 +41,7 @@ def _check_modes(paths: Iterable[str]) -> None:
     if shared:
         raise InvalidInput(
             "permissions",
-            f"of {' and '.join(shared)} let other users write to it; run: chmod go-w {_quoted(shared)}",
+            f"of {' and '.join(shared)} let other users write there; run: chmod go-w {_quoted(shared)}",
         )
 
 

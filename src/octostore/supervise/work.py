@@ -107,7 +107,7 @@ class _Worker:
         )
 
     def _introduce_queue(self, store: OctoStore) -> None:
-        """Say which queue this is, and whether it is paused or has never had a job: its name may be mistyped."""
+        """Say which queue this is, and whether it is paused or has no jobs: its name may be mistyped."""
         name = self._options.queue
         try:
             status = store.queue_status(name)
@@ -121,7 +121,7 @@ class _Worker:
             status = None
         is_waiting = not (self._options.until_empty or self._options.until_done)
         if status is None or not (status.ready or status.later or status.claimed or status.dead or status.done):
-            self._notify(f"queue {name} has never had a job{'; waiting for the first' if is_waiting else ''}")
+            self._notify(f"queue {name} has no jobs, not even finished ones{'; waiting for one' if is_waiting else ''}")
         elif status.pause is not None:
             self._notify(
                 f"queue {name} is {pause_in_words(status.pause)}; resume it with `octostore queue set {name} --resume`"

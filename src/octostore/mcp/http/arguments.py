@@ -26,7 +26,7 @@ Wait: TypeAlias = Annotated[
 ]
 RequestId: TypeAlias = Annotated[
     f.RequestId,
-    Meta(description="Any unique text; repeat it to get a lost reply again."),
+    Meta(description="Any unique text; repeat it to get a lost reply."),
 ]
 
 

@@ -51,7 +51,7 @@ class Seals:
         handle = Handle(*parts)
         if not compare_digest(self.give(handle.name, handle.mark).seal.encode(), handle.seal.encode()):
             whose = f"this handle of the {self._kind} {handle.name!r}"
-            raise NotAllowed(f"{whose} was not issued to you: it works only with the same token")
+            raise NotAllowed(f"{whose} was not issued to the principal of this token")
         return handle
 
 

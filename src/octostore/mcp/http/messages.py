@@ -69,7 +69,7 @@ def _check_version(request: Request, message: Message | None) -> None:
     elif version in WITHOUT_HANDSHAKE and message is None:
         raise Refused(INVALID_REQUEST, "this server sends no requests, so there is nothing to reply to")
     elif version in WITHOUT_HANDSHAKE and is_request:
-        raise Refused(INVALID_PARAMS, f"`_meta` must have {VERSION_KEY}, as the header MCP-Protocol-Version says")
+        raise Refused(INVALID_PARAMS, f"{VERSION_KEY} in `_meta` must match the header MCP-Protocol-Version")
 
 
 def _check_headers(request: Request, message: Message) -> None:

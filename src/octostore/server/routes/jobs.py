@@ -101,8 +101,8 @@ ROUTES = [
         respond=respond_to_claim,
         summary="Become the only owner of a job",
         description=(
-            "`status` is `claimed`, `held`, `done`, `delayed` or `dead`. With `wait_seconds`, the call waits, in order "
-            "of arrival, if the job is not available at once."
+            "`status` is `claimed`, `held`, `done`, `delayed` or `dead`. If the job is not available at once, "
+            "calls with `wait_seconds` wait for it, in order of arrival."
         ),
         responses={200: ClaimResponse},
         codes={404: ("not_found",), 409: ("limit_exceeded", "lease_lost")},

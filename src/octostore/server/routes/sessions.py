@@ -96,7 +96,7 @@ ROUTES = [
         respond=_respond_opened,
         summary="Open a session, or resume one that has ended",
         description=(
-            "With the id of an earlier session of the same principal, that session resumes with its context. If it is "
+            "With the id of an earlier session of your principal, that session resumes with its context. If it is "
             "still alive elsewhere, you get 409 `held`. Each principal has its own session ids."
         ),
         responses={201: OpenedSession},
@@ -154,8 +154,8 @@ ROUTES = [
         prepare=_prepare_as_operator,
         summary="Hand a live session over to another agent, with its context and claims",
         description=(
-            "Your lease ends with this call. `to_agent` opens the session with a token of the same name and continues. "
-            "The lease it gets also covers the claims. Operators need no lease."
+            "Your lease ends with this call. `to_agent` opens the session with a token of the session's principal and "
+            "continues. The lease it gets also covers the claims. Operators need no lease."
         ),
         codes={403: ("not_allowed",), 404: ("not_found",), 410: ("lease_lost",)},
         translate=lost_session_as_gone,

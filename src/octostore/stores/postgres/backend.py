@@ -146,7 +146,8 @@ class PostgresBackend:
             return retrying(self._look_for_batch)
         except Unreachable as fault:
             raise Unreachable(
-                f"{self._address} was lost during a commit, and cannot be asked whether it succeeded: {fault}",
+                f"the connection to {self._address} was lost during a commit, and the database cannot be asked whether "
+                f"it succeeded: {fault}",
                 reason="network",
             ) from error
 

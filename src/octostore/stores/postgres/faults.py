@@ -44,10 +44,10 @@ _REFUSALS: tuple[tuple[re.Pattern[str], str, str], ...] = (
             r'role ".*" does not exist|permission denied for database'
         ),
         "denied",
-        "it does not let this user in; check user and password",
+        "it does not let this user in; check the user and password",
     ),
 )
-"""What servers and poolers say when refusing a connection: text without an error code; only the English is known."""
+"""What servers and poolers say when refusing a connection: text without an error code; we know only the English."""
 
 
 @contextmanager

@@ -15,7 +15,7 @@ APPLICATION_ID = 0x4F637453  # "OctS": distinguishes our files from other SQLite
 HEADER_BYTES = 100
 STATEMENTS_KEPT = 512
 """apsw's maximum. Each execution takes one slot of a ring, so a batch that runs more statements than this, row by row,
-evicts every statement and recompiles them all for the next batch.
+evicts every statement, and the next batch must recompile them all.
 """
 MIGRATIONS = os.path.join(os.path.dirname(__file__), "migrations")
 PAGES_PER_CHECKPOINT = 4_000
@@ -84,7 +84,9 @@ def prepare(path: str, *, is_alone: bool = False) -> apsw.Connection:
         return _prepare(path, is_alone=is_alone)
     except apsw.CorruptError:
         if is_cut_off(path):
-            raise moved(path, "it is shorter than it says: cut off, or without its write-ahead log (-wal)") from None
+            raise moved(
+                path, "it is shorter than its header says: cut off, or without its write-ahead log (-wal)"
+            ) from None
         raise
 
 

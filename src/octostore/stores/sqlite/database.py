@@ -17,7 +17,7 @@ VALUES_AT_ONCE = (1, 8, 64)
 """Placeholder counts of statements that take any number of values; unused placeholders stay NULL."""
 MOST_VALUES = VALUES_AT_ONCE[-1]
 ROWS_AT_ONCE = (16, 4)
-"""How many rows one statement writes, besides one."""
+"""How many rows a statement may write, besides a single one."""
 _ANY = re.compile(r"= ANY\(%\(\w+\)s\)")
 _NAMED = re.compile(r"%\((\w+)\)s")
 _ONE_ROW = re.compile(r"VALUES (\(%s(?:, %s)*\))")

@@ -37,7 +37,7 @@ def check_room(path: str) -> None:
     """Check that a store can be created at `path`."""
     folder = os.path.dirname(os.path.abspath(path))
     if os.path.isdir(folder) and not os.access(folder, os.W_OK):
-        raise PermissionError(f"{folder} may not be written to")  # SQLite would only say that it cannot open the file
+        raise PermissionError(f"{folder} cannot be written to")  # SQLite would only say that it cannot open the file
     os.stat(folder)
     if has_wal(path):
         raise moved(path, "its write-ahead log (-wal) is still here, but the database was moved or deleted without it")
