@@ -30,9 +30,12 @@ NOT_FOR_READING = {
     "argcomplete",
     "concurrent.futures",
     "email",
+    "gettext",
     "hashlib",
     "json",
+    "locale",
     "logging",
+    "msgspec.inspect",
     "octostore.client.connect",
     "octostore.client.embedded",
     "octostore.client.hold",
@@ -44,9 +47,11 @@ NOT_FOR_READING = {
     "octostore.stores.memory",
     "octostore.stores.store",
     "octostore.stores.writer",
+    "platform",
     "psycopg",
     "random",
     "shutil",
+    "textwrap",
     "typing_extensions",
 }
 """Modules that a command that only reads does not need."""
@@ -71,6 +76,22 @@ import sys
 from octostore.cli.main import main
 assert main() == 0
 print(*sys.modules)
+"""
+
+USE_WHAT_WAS_LEFT_OUT = """
+import sys
+from octostore.cli import startup
+startup.prepare()
+import argparse, uuid
+import msgspec
+assert not {"gettext", "msgspec.inspect", "platform", "textwrap", "typing_extensions"} & sys.modules.keys()
+assert argparse.ngettext("%s is wrong", "%s are wrong", 2) == "%s are wrong"
+assert msgspec.inspect.type_info(int) == msgspec.inspect.IntType()
+assert msgspec.json.schema(str) == {"type": "string"}
+import gettext, platform, textwrap, typing_extensions
+assert uuid.platform.machine() == platform.machine()
+assert gettext.__file__ and platform.system() and textwrap.dedent(" a") == "a"
+assert sys.modules["msgspec.inspect"] is msgspec.inspect
 """
 
 IMPORT_ALL = """
@@ -114,6 +135,10 @@ def test_commands_that_only_read_import_no_writer_and_no_rules(
     imported = run_python(READ, *command.split())
     assert "octostore.stores.sqlite.backend" in imported
     assert imported & NOT_FOR_READING == set()
+
+
+def test_a_module_that_startup_left_out_works_once_it_is_used() -> None:
+    run_python(USE_WHAT_WAS_LEFT_OUT)
 
 
 @pytest.mark.parametrize("name", octostore.__all__)
