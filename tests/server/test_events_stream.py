@@ -1,19 +1,22 @@
 """The log over HTTP: pages, and streams that stay open, resume without a gap, and end with their token."""
 
 import asyncio
+import select
 import socket
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
+from itertools import count
+from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 
-from octostore.core.commands import ClaimJob
+from octostore.core.commands import ClaimJob, HeartbeatJob
 from octostore.core.errors import Unreachable
 from octostore.server.http import Request
 from octostore.server.streams import EventStream
 from octostore.stores.store import open_store
-from tests.support.connections import Connection, Frame
+from tests.support.connections import Connection, Frame, Stream
 from tests.support.processes import until
 from tests.support.server import ServerProcess
 
@@ -165,6 +168,51 @@ def test_an_idle_stream_gets_comments(server: ServerProcess) -> None:
 
 def _sees_comments(connection: socket.socket, comment: bytes) -> bool:
     return comment in connection.recv(65_536)
+
+
+@pytest.mark.parametrize("path", ["/locks/silent/watch", "/events?job=silent", "/events?prefix=silent"])
+def test_a_stream_gets_comments_while_other_jobs_keep_the_log_busy(server: ServerProcess, path: str) -> None:
+    with server.stream(path) as stream:
+        until_seen_on_a_busy_log(server, stream, b": alive")
+
+
+def test_a_watch_finds_heartbeats_sent_elsewhere_while_other_jobs_keep_the_log_busy(server: ServerProcess) -> None:
+    lease_id = server.claim("renewed-elsewhere")
+    with (
+        closing(open_store(f"sqlite:///{server.home / 'octostore.db'}")) as elsewhere,
+        server.stream("/locks/renewed-elsewhere/watch") as watch,
+    ):
+        assert watch.next().data["event"] == "acquired"
+        elsewhere.submit([HeartbeatJob(job_id="renewed-elsewhere", lease_id=lease_id, ttl=900)]).result()
+        until_seen_on_a_busy_log(server, watch, b'"renewed"')
+
+
+def until_seen_on_a_busy_log(server: ServerProcess, stream: Stream, wanted: bytes) -> None:
+    """Claim other jobs, far more often than a silent stream gets comments, until the stream sends `wanted`."""
+    numbers, connection = count(), stream.connection.sock
+
+    def is_seen_after_another_claim() -> bool:
+        server.post(f"/jobs/elsewhere-{next(numbers)}/claim")
+        is_readable, _, _ = select.select([connection], [], [], 0)
+        return bool(is_readable) and wanted in connection.recv(65_536)
+
+    until(is_seen_after_another_claim)
+
+
+def test_a_stream_gets_comments_while_it_searches_a_long_log(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path, "--keepalive-seconds", "0.001") as server:
+        start = server.seq
+        make_events(server, 3_000)
+        server.claim("wanted")
+        with server.stream(f"/events?after={server.seq - 1}") as end:
+            assert end.next().data["job_id"] == "wanted", "the server has the whole log in memory"
+        with server.connect() as reader:
+            path = f"/events?after={start}&prefix=wanted"
+            reader.request("GET", path, token=server.token, headers="Accept: text/event-stream\r\n")
+            received = b""
+            while b"event: claimed" not in received:
+                received += reader.socket.recv(65_536)
+        assert b": alive" in received.partition(b"event: claimed")[0]
 
 
 # Permissions

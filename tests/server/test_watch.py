@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.support.connections import Stream
+from tests.support.processes import until
 from tests.support.server import ServerProcess
 
 
@@ -159,4 +160,14 @@ def test_a_watch_ends_when_its_token_is_rotated(server: ServerProcess) -> None:
     with server.stream("/locks/ending/watch", token=token) as stream:
         stream.next()
         server.post("/auth/token/rotate", token=token)
+        assert stream.rest() == []
+
+
+def test_a_watch_shows_no_renewal_after_its_token_expired(server: ServerProcess) -> None:
+    lease = {"lease_id": acquire(server, "renewed-too-late")["lease_id"]}
+    token = server.new_token("expiring", "read", expires_in_seconds=1)
+    with server.stream("/locks/renewed-too-late/watch", token=token) as stream:
+        assert events(stream, 1) == ["acquired"]
+        until(lambda: server.get("/locks/renewed-too-late", token=token).status == 401)
+        server.post("/locks/renewed-too-late/renew", {**lease, "ttl_seconds": 90})
         assert stream.rest() == []

@@ -91,8 +91,10 @@ async def _frames(call: Call, question: ListEvents, heartbeat_jobs: Sequence[str
             content += watcher.news()
             if after == question.after and not content:
                 await watcher.next_change()
-                content = KEEPALIVE if time.monotonic() - sent_at >= silence else b""
             question = msgspec.structs.replace(question, after=after)
+            # Not only after a wait: a search through a long log for events that match can take minutes.
+            if not content and time.monotonic() - sent_at >= silence:
+                content = KEEPALIVE
             if content:
                 sent_at = time.monotonic()
                 yield content
@@ -102,11 +104,10 @@ async def may_continue(call: Call) -> bool:
     return not call.services.is_stopping and await call.services.auth.is_current(call.request, call.principal)
 
 
-async def is_any_set_within(events: Sequence[asyncio.Event], seconds: float) -> bool:
+async def wait_for_any(events: Sequence[asyncio.Event], seconds: float) -> None:
     waits = [asyncio.create_task(event.wait()) for event in events]
     try:
-        done, _ = await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        return bool(done)
+        await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for wait in waits:
             wait.cancel()

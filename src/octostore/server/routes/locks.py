@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 import uuid
 from collections.abc import AsyncGenerator
 from datetime import UTC, datetime, timedelta
@@ -21,7 +22,7 @@ from octostore.server.examples import IN_A_MINUTE
 from octostore.server.http import Response, StreamingResponse
 from octostore.server.refusals import Refusal, refuse
 from octostore.server.router import Route
-from octostore.server.routes.events import is_any_set_within, may_continue
+from octostore.server.routes.events import may_continue, wait_for_any
 from octostore.server.routes.sessions import lost_session_as_gone
 from octostore.server.streams import KEEPALIVE, EventStream
 from octostore.stores.loop_flag import LoopFlag
@@ -220,6 +221,7 @@ class _LockWatch:
         feed = self._call.services.feed
         silence = self._call.services.settings.keepalive_seconds
         renewed = LoopFlag()
+        check_at = time.monotonic() + silence  # a time, not a timeout, which each commit elsewhere would restart
         with self._call.services.store.local.listening([("renewal", self._name)], renewed.set):
             yield await self._current()
             while True:
@@ -233,10 +235,12 @@ class _LockWatch:
                     self._seq = line.entry.seq
                     if line.entry.job_id == self._name and self._is_news(event := public_event(line.entry)):
                         yield await self._transition(event)
-                is_due = await is_any_set_within((changed, renewed.event), silence) if recent == [] else True
-                if renewed.event.is_set() or not is_due:
+                if renewed.event.is_set() or time.monotonic() >= check_at:
                     renewed.event.clear()
+                    check_at = time.monotonic() + silence
                     yield await self._renewal() or KEEPALIVE
+                elif recent == []:  # last, because the token may expire during the wait
+                    await wait_for_any((changed, renewed.event), check_at - time.monotonic())
 
     async def _current(self) -> bytes:
         self._seq = self._call.services.feed.last_seq
