@@ -1,5 +1,6 @@
 """Misbehaving clients: they are cut off, they claim nothing, and other clients are not affected."""
 
+import re
 import resource
 import socket
 import threading
@@ -28,6 +29,7 @@ from tests.support.starting import SCRIPT
 
 CONNECTIONS, STREAMS, READERS = 60, 3, 40
 MIB = 1_024
+TWO_ADDRESSES = ["127.0.0.2", "127.0.0.3"]
 
 
 @pytest.fixture(scope="module")
@@ -245,10 +247,41 @@ def test_the_number_of_connections_from_one_address_is_limited(tmp_path: Path) -
                 assert (refused.status, refused.json["code"], refused.json["limit"]) == (503, "too_many_connections", 3)
                 assert "your address" in refused.json["error"]
                 assert connection.is_ended()
-        other = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), 5, ("127.0.0.2", 0)))
-        other.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert other.recv(1_024).startswith(b"HTTP/1.1 200"), "other addresses are not affected"
+        other = stack.enter_context(Connection(server.port, address="127.0.0.2"))
+        other.request("GET", "/livez", token="")
+        assert other.response().status == 200, "other addresses are not affected"
         assert server.log.count("address_refused") == 1
+
+
+def test_an_address_at_its_limit_does_not_hide_another_from_the_log(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path, "--max-connections-per-address", "1") as server, ExitStack() as stack:
+        for address in TWO_ADDRESSES:
+            stack.enter_context(Connection(server.port, address=address))
+            for _ in range(2):
+                refused = stack.enter_context(Connection(server.port, address=address))
+                assert refused.response().status == 503
+        assert addresses_logged(server, "address_refused") == TWO_ADDRESSES
+
+
+def test_a_client_that_does_not_read_does_not_hide_another_from_the_log(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path, "--write-seconds", "1") as server, ExitStack() as stack:
+        for address in TWO_ADDRESSES:
+            connection = stack.enter_context(Connection(server.port, receive_buffer=4_096, address=address))
+            with suppress(OSError):
+                connection.send(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 50)
+        until(lambda: sorted(addresses_logged(server, "cut_off")) == TWO_ADDRESSES)
+
+
+def test_a_full_server_is_logged_once_for_all_the_addresses_it_refuses(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path, "--max-connections", "1") as server, server.connect():
+        for address in TWO_ADDRESSES:
+            with Connection(server.port, address=address) as refused:
+                assert refused.response().status == 503
+        assert addresses_logged(server, "connection_refused") == TWO_ADDRESSES[:1]
+
+
+def addresses_logged(server: ServerProcess, event: str) -> list[str]:
+    return re.findall(rf"WARNING {event}: .* address=(\S+)", server.log)
 
 
 def test_this_machine_and_trusted_proxies_may_use_all_connections_by_default() -> None:

@@ -31,12 +31,15 @@ class Response(NamedTuple):
 class Connection:
     """A socket on which tests can send anything."""
 
-    def __init__(self, port: int, *, receive_buffer: int | None = None) -> None:
+    def __init__(self, port: int, *, receive_buffer: int | None = None, address: str | None = None) -> None:
+        """`address` is the client's: on Linux, every address in 127.0.0.0/8 is this machine's."""
         self.socket = socket.socket()
         self.socket.settimeout(PATIENCE_SECONDS)
         if receive_buffer is not None:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         try:
+            if address is not None:
+                self.socket.bind((address, 0))
             self.socket.connect(("127.0.0.1", port))
         except OSError:
             self.socket.close()

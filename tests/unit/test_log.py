@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from octostore.server.log import MINUTE_SECONDS, ThrottledLog
+from octostore.server.log import MAX_SOURCES, MINUTE_SECONDS, ThrottledLog
 from octostore.server.log_formats import OURS, JsonLines, TextLines, log_to_stderr
 
 
@@ -43,6 +43,16 @@ def test_sources_are_throttled_separately_and_beyond_a_limit_together(
     throttled.warning("refused", "g", source="g")
     throttled.warning("refused", "the rest")
     assert caplog.messages[4:] == ["g", "the rest"]
+
+
+def test_any_number_of_sources_causes_a_bounded_number_of_lines(caplog: pytest.LogCaptureFixture) -> None:
+    throttled = ThrottledLog(lambda: 0.0)
+    for kind in ("cut_off", "token_refused"):
+        for number in range(2 * MAX_SOURCES):
+            throttled.warning(kind, kind, source=f"2001:db8:0:{number:x}::/64")
+    throttled.warning("full", "full")
+    assert len(caplog.messages) == MAX_SOURCES + 3, "and one line of each kind for the rest"
+    assert set(caplog.messages) == {"cut_off", "token_refused", "full"}
 
 
 # How lines look

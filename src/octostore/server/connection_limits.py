@@ -67,12 +67,13 @@ class ConnectionLimits:
         self._open_from[origin] += 1
         if self._open > self._total:
             message = "refusing new connections: the limit is reached (--max-connections)"
+            # No source: the server is full for everyone, and one line for each client would say no more.
             throttled.warning("connection_refused", message, address=address, limit=self._total)
             return origin, too_many_connections()
         limit = self._limit_for(address)
         if limit is not None and self._open_from[origin] > limit:
             message = "refusing new connections from one address: its limit is reached (--max-connections-per-address)"
-            throttled.warning("address_refused", message, address=origin, limit=limit)
+            throttled.warning("address_refused", message, source=origin, address=origin, limit=limit)
             return origin, too_many_from_address(limit)
         return origin, None
 

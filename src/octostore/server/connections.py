@@ -67,7 +67,8 @@ class Connections:
         for connection in [connection for connection, until in self.write_blocked.items() if until <= now]:
             seconds = self.settings.write_seconds
             message = "cut off a client that did not read its response (--write-seconds)"
-            throttled.warning("cut_off", message, address=connection.peer_address, seconds=seconds)
+            address, source = connection.peer_address, connection.origin
+            throttled.warning("cut_off", message, source=source, address=address, seconds=seconds)
             connection.abort()
 
     async def end(self) -> None:

@@ -9,7 +9,7 @@ log = logging.getLogger("octostore.server")
 
 MINUTE_SECONDS = 60.0
 MAX_SOURCES = 1_000
-"""How many sources are throttled separately within a minute."""
+"""How many sources, of all kinds together, are throttled separately within a minute. It also bounds the lines."""
 
 Field: TypeAlias = str | float | None
 
@@ -23,7 +23,8 @@ def log_event(level: int, event: str, message: str, **fields: Field) -> None:
 class ThrottledLog:
     """Logs one line per kind and minute, and counts the others. `kind` must not come from a client.
 
-    Each `source` is throttled separately, so that one cannot hide the others.
+    Each `source`, a token or an address, is throttled separately, so that one cannot hide the others. A line about the
+    whole server has none.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
