@@ -1,5 +1,6 @@
 """Sessions: one heartbeat for any number of claims, and a context that outlives the worker."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -434,6 +435,28 @@ def test_writing_to_a_lost_session_raises_lease_lost(world: World) -> None:
         keepalive(world, session)
     with pytest.raises(NotFound):
         world.do(KeepSessionAlive(session_id="unknown", lease_id="x"))
+
+
+def test_a_stale_lease_learns_what_became_of_the_session(world: World) -> None:
+    stale = open_session(world)
+
+    def why_lost() -> str:
+        with pytest.raises(LeaseLost) as lost:
+            keepalive(world, stale)
+        return str(lost.value).partition(" is lost: ")[2]
+
+    world.do(HandOverSession(session_id="s", lease_id=stale.lease_id, to_agent="bob"))
+    assert why_lost() == "the session was handed over to 'bob', who has not opened it yet"
+    taken = open_session(world, agent="bob")
+    assert why_lost() == "'bob' has the session now, and is alive"
+    world.do(CloseSession(session_id="s", lease_id=taken.lease_id))
+    assert re.fullmatch(r"the session closed at \S+ \S+ UTC; its last agent was 'bob'", why_lost())
+    open_session(world, agent="eve")
+    world.batch([ClaimJob(job_id=f"job-{n}", owner="eve", ttl=10) for n in range(SWEEP_LIMIT)])
+    world.advance(30)
+    for _ in ("before the expiry is recorded", "after"):
+        assert re.fullmatch(r"the session expired at \S+ \S+ UTC; its last agent was 'eve'", why_lost())
+    assert world.event_types()[-1] == "session_expired"
 
 
 def test_an_expired_session_has_ended_even_before_that_is_recorded(world: World) -> None:

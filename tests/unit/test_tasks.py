@@ -118,7 +118,7 @@ def test_a_task_in_an_open_session_is_handed_over_with_it(world: World) -> None:
     enqueue(world)
     claim(world, lease_id=lease)
     world.do(HandOverSession(session_id="s", lease_id=lease, to_agent="bob"))
-    with pytest.raises(LeaseLost, match="'bob' has the session now"):
+    with pytest.raises(LeaseLost, match="the session was handed over to 'bob'"):
         claim(world, lease_id=lease)
     taken = open_one(world, "bob")
     held = claim(world, "bob", lease_id=taken)

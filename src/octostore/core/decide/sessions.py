@@ -187,7 +187,7 @@ def open_session_of(ws: WorkingSet, command: NamesSession) -> Session:
     session = ws.session(key_in(command))
     if session is None:
         raise no_such_session(key_in(command))
-    if session.status != "open" or session.expires_at <= ws.now:
+    if _has_ended(ws, session):
         raise LeaseLost(id_of(session.session_id), _how_ended(session))
     return session
 
@@ -205,8 +205,8 @@ def held_session(ws: WorkingSet, command: _Write, sources: Sources) -> Session:
                 f"writing to session {session_id!r} needs its lease_id. Without it, only an operator (an admin token) "
                 "can close the session or hand it over"
             )
-        raise LeaseLost(session_id, f"{session.agent!r} has the session now, and {_how_it_stands(session)}")
-    if session.status != "open" or session.expires_at <= ws.now:
+        raise LeaseLost(session_id, _what_became_of(ws, session))
+    if _has_ended(ws, session):
         raise LeaseLost(session_id, _how_ended(session))
     return session
 
@@ -219,10 +219,18 @@ def may_write(session: Session, command: _Write) -> bool:
     return session.without_lease and session.principal == command.principal
 
 
-def _how_it_stands(session: Session) -> str:
+def _what_became_of(ws: WorkingSet, session: Session) -> str:
+    """For the holder of an earlier lease."""
+    if _has_ended(ws, session):
+        return f"{_how_ended(session)}; its last agent was {session.agent!r}"
     if session.offered:
-        return "has yet to open it"
-    return "is alive" if session.status == "open" else _how_ended(session)
+        return f"the session was handed over to {session.agent!r}, who has not opened it yet"
+    return f"{session.agent!r} has the session now, and is alive"
+
+
+def _has_ended(ws: WorkingSet, session: Session) -> bool:
+    """Even if its expiry is not recorded yet."""
+    return session.status != "open" or session.expires_at <= ws.now
 
 
 def _how_ended(session: Session) -> str:
