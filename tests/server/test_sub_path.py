@@ -1,5 +1,6 @@
 """A server under a sub-path, behind a proxy that passes the path through or strips it; and without a live page."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -80,8 +81,11 @@ def test_no_ui_removes_every_route_of_the_page(tmp_path: Path) -> None:
         for path in ("/ui/login", "/ui/logout", "/auth/link", "/ui/api/recover"):
             assert server.post(path, {}, headers=own).json["code"] == "no_such_route"
         assert server.get("/jobs").status == 200
-        assert server.get("/docs", token="").status == 200
-        assert server.get(f"/{folder}/api.css", token="").status == 200
+        docs = server.get("/docs", token="")
+        linked = re.findall(rf'href="({folder}/[^"]+)"', docs.body.decode())
+        assert len(linked) == 2, "the API page's icon and style sheet"
+        for path in linked:
+            assert server.get(f"/{path}", token="").status == 200
         paths = server.get("/openapi.json", token="").json["paths"]
         assert "/jobs" in paths
         assert not {"/", "/ui/login", "/auth/link"} & set(paths)

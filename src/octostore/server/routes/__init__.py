@@ -5,7 +5,7 @@ import re
 import msgspec
 
 from octostore.core.errors import InvalidInput
-from octostore.server.assets import API_STYLE, assets
+from octostore.server.assets import API_STYLE, ICON, assets
 from octostore.server.router import Route, Router
 from octostore.server.routes import batches, events, jobs, locks, mcp, operations, page, queues, sessions, tokens
 from octostore.server.settings import Settings
@@ -26,7 +26,7 @@ def build_router(settings: Settings) -> Router:
     routes = documented_routes(has_page=settings.has_page)
     router = Router([*routes, *page.page_routes(routes)] if settings.has_page else routes)
     for path in assets().by_path:
-        if settings.has_page or path.endswith(f"/{API_STYLE}"):
+        if settings.has_page or path.endswith((f"/{API_STYLE}", f"/{ICON}")):
             router.add(path, page.ASSET)
     return router
 
