@@ -245,6 +245,15 @@ def test_a_repeated_request_gets_no_second_keeper(agent: Octostore, tmp_path: Pa
     assert only_lease(tmp_path).keeper.pid == revived["kept"]["keeper_pid"] != first["kept"]["keeper_pid"]
 
 
+def test_an_empty_checkpoint_is_still_a_checkpoint(agent: Octostore) -> None:
+    assert "  attempt    1, no checkpoint: start at the beginning\n" in agent.run(*KEEP, "--request-id", "r").out
+    for empty in ("{}", "0"):
+        agent.run("checkpoint", "job", empty)
+        again = agent.run(*KEEP, "--request-id", "r").out
+        assert f"  checkpoint {empty}\n" in again
+        assert "  attempt    1\n" in again
+
+
 def test_a_claim_that_is_not_granted_leaves_nothing_behind(
     agent: Octostore, store: library.OctoStore, tmp_path: Path
 ) -> None:

@@ -101,7 +101,8 @@ def _kept_lines(reply: ClaimReply, kept: "KeptSummary", console: Console) -> Ite
     yield f"  kept       by process {kept.keeper_pid} until you release it, {ends}"
     yield from _details(reply)
     if not reply.previous:
-        yield f"  attempt    {reply.attempt}{'' if reply.checkpoint else ', no checkpoint: start at the beginning'}"
+        start = ", no checkpoint: start at the beginning" if reply.checkpoint is None else ""
+        yield f"  attempt    {reply.attempt}{start}"
     first, *others = kept.next
     yield f"  next       {first}"
     yield from (f"             {line}" for line in others)
