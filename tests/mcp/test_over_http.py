@@ -130,7 +130,7 @@ def test_every_call_with_the_handle_renews_the_claim_and_says_when_it_ends(world
         ends_at = renewed
 
 
-def test_a_handle_does_not_work_with_another_token(world: World) -> None:
+def test_a_handle_works_only_for_its_principal(world: World) -> None:
     job = world.new_name()
     handle = world.ann.do("claim_job", job_id=job)["handle"]
     before = world.job(job)
@@ -143,8 +143,10 @@ def test_a_handle_does_not_work_with_another_token(world: World) -> None:
     ]
     alive = [world.bob.refused(tool, **arguments) for tool, arguments in calls]
     assert {refusal["code"] for refusal in alive} == {"not_allowed"}
+    refusal = f"this handle of the claim {job!r} was not issued to the principal of this token"
+    assert {refusal["error"] for refusal in alive} == {refusal}
     assert world.job(job) == before
-    world.ann.do("release_job", handle=handle)
+    world.agent("ann").do("release_job", handle=handle)  # with another token of the same principal
     assert [world.bob.refused(tool, **arguments) for tool, arguments in calls] == alive  # nobody learns that it ended
     name, mark, seal = handle.split("~")
     for forged in (f"{name}~{int(mark) + 1}~{seal}", f"{name}x~{mark}~{seal}", f"{name}~{mark}~{seal[:-1]}"):

@@ -2,7 +2,7 @@
 
 `NAME~MARK~SEAL`. The mark identifies this claim or session among all with that name: for a claim, its fencing token.
 The seal proves that a server on this store issued the handle to this principal, so nobody can forge one, and a stolen
-one does not work with another token.
+one does not work for another principal.
 """
 
 from hmac import compare_digest
