@@ -10,6 +10,7 @@ import pytest
 
 import octostore
 from octostore.cli.story import sentence
+from octostore.client import verification
 from octostore.core.events import DETAILS, Event
 from tests.cli.conftest import Cli, store_of_an_hour_ago
 from tests.support.cli import run_cli, run_on_terminal
@@ -100,6 +101,15 @@ def test_a_sound_log(cli: Cli, form: str) -> None:
         assert [
             word for word in (" events, ", " claims, ", " job", " session", "; up to event ") if word not in done.out
         ] == []
+
+
+def test_what_could_not_be_verified_is_shown(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    cli.lease()
+    monkeypatch.setattr(verification, "LOOKS", 0)  # as if everything changed
+    skipped = cli.json("events", "--verify")["skipped"]
+    done = cli.call("events", "--verify")
+    assert (done.code, skipped > 0) == (0, True)
+    assert f", 0 jobs, 0 sessions (skipped {skipped:,} that kept changing); up to event " in done.out
 
 
 @pytest.mark.parametrize("kind", ["file", "server"])

@@ -29,7 +29,8 @@ def verify(context: Context) -> int:
 def _lines(found: Verification, console: Console) -> list[str]:
     counts = {"event": found.events, "claim": found.claims, "job": found.jobs, "session": found.sessions}
     looked_at = ", ".join(words.count(number, noun) for noun, number in counts.items())
-    looked_at = f"{looked_at}; up to event {found.last_seq:,}"
+    skipped = f" (skipped {found.skipped:,} that kept changing)" if found.skipped else ""
+    looked_at = f"{looked_at}{skipped}; up to event {found.last_seq:,}"
     if found.is_sound:
         return [f"{console.style('sound', 'green')}  {looked_at}"]
     more = " or more" if len(found.problems) == PROBLEMS_SHOWN else ""
