@@ -294,7 +294,6 @@ def test_a_repeated_call_takes_effect_once(connect: Connect, proxy: Proxy, serve
     assert twice(store.checkpoint_job, job_id, claim.lease_id, {"page": 3}).job_id == job_id
     released = twice(store.release_job, job_id, claim.lease_id, "failed", error="broken")
     assert (released.status, released.fencing_token) == ("queued", claim.fencing_token)
-    assert twice(store.limit_queue, queue, 3).max_claimed == 3
     session = twice(store.open_session, "agent")
     twice(session.save, {"page": 4})
     assert twice(session.keepalive).session_id == session.session_id
@@ -336,9 +335,22 @@ def test_force_release_ends_one_claim_and_not_the_next(
         (lambda store, name: store.request_stop(f"{name}-claimed"), "stop_requested"),
         (lambda store, name: store.close_session(name), "session_closed"),
         (lambda store, name: store.hand_over(name, "bob"), "session_handed_over"),
+        (lambda store, name: store.set_queue(name, paused=True), "queue_limited"),
+        (lambda store, name: store.limit_queue(name, 3), "queue_limited"),
         (lambda store, name: store.batch([{"command": "cancel_job", "job_id": f"{name}-claimed"}]), "cancelled"),
     ],
-    ids=["requeue", "discard", "cancel", "drain", "request_stop", "close_session", "hand_over", "batch"],
+    ids=[
+        "requeue",
+        "discard",
+        "cancel",
+        "drain",
+        "request_stop",
+        "close_session",
+        "hand_over",
+        "set_queue",
+        "limit_queue",
+        "batch",
+    ],
 )
 def test_an_operators_call_is_not_repeated_when_it_may_have_worked(
     *,
@@ -350,7 +362,7 @@ def test_an_operators_call_is_not_repeated_when_it_may_have_worked(
     store: octostore.OctoStore,
     job_id: str,
 ) -> None:
-    """It names a job or session, not a claim: repeated, it could affect the next owner or the next attempt."""
+    """It names no lease: repeated, it could affect the next owner or attempt, or undo what another operator did."""
     store.enqueue("letter", job_id=job_id, queue=job_id)
     store.cancel(job_id)
     store.claim_job(f"{job_id}-claimed", "ann")

@@ -83,6 +83,8 @@ _CLAIM: dict[str, Any] = {"scope": "claim"}
 _STORE_ADMIN: dict[str, Any] = {"scope": "admin", "is_store_wide": True}
 # These name a job, not a lease: a repeat could hit the next claim or attempt.
 _ONCE: dict[str, Any] = {"scope": "admin", "is_repeatable": False}
+# A repeat could overwrite another operator's newer setting.
+_SETTING: dict[str, Any] = {**_STORE_ADMIN, "is_repeatable": False}
 _PUBLIC: dict[str, Any] = {"is_public": True}
 
 _JOB, _SESSION = "/jobs/{job_id}", "/sessions/{session_id}"
@@ -110,8 +112,8 @@ ENDPOINTS = [
     _row("claim_next", "POST /queues/{queue}/claim", c.ClaimNext, r.ClaimReply, b.ClaimNextBody, **_CLAIM),
     _row("get_queue", "GET /queues/{queue}", q.GetQueue, r.QueueStatus),
     _row("list_queues", "GET /queues", q.ListQueues, r.QueueList),
-    _row("limit_queue", "PUT /queues/{queue}/limit", c.SetQueue, r.QueueView, b.LimitQueueBody, **_STORE_ADMIN),
-    _row("set_queue", "PUT /queues/{queue}", c.SetQueue, r.QueueView, b.SetQueueBody, **_STORE_ADMIN),
+    _row("limit_queue", "PUT /queues/{queue}/limit", c.SetQueue, r.QueueView, b.LimitQueueBody, **_SETTING),
+    _row("set_queue", "PUT /queues/{queue}", c.SetQueue, r.QueueView, b.SetQueueBody, **_SETTING),
     _row("open_session", "POST /sessions", c.OpenSession, r.SessionReply, b.OpenSessionBody, **_CLAIM),
     _row("keepalive", f"POST {_SESSION}/keepalive", c.KeepSessionAlive, r.KeepaliveReply, b.SessionLeaseBody, **_CLAIM),
     _row("get_session", f"GET {_SESSION}", q.GetSession, r.SessionView),
