@@ -22,7 +22,8 @@ from octostore.mcp.results import MyClaim, claim_result, has_task_result
 from octostore.mcp.silence import Silence
 
 CLAIMS_MAX = 100
-"""The maximum number of claims kept alive: each has its own thread."""
+"""The maximum number of claims kept alive. An agent in a loop would otherwise keep ever more jobs from others, and at
+exit there would not be time to release them all."""
 OVER_KEPT = 100
 """How many ended claims are remembered, to repeat a release and to explain a refused write."""
 RELEASE_SECONDS = 1.5

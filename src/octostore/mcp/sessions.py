@@ -19,7 +19,7 @@ from octostore.mcp.silence import Silence
 from octostore.stores.clock import boottime
 
 SESSIONS_MAX = 20
-"""The maximum number of sessions kept alive: each has its own thread."""
+"""The maximum number of sessions kept alive, for the same reasons as `CLAIMS_MAX`."""
 
 
 class KeptSession:
