@@ -34,7 +34,14 @@ TEXT = README.read_text(encoding="utf-8")
 def test_it_is_short_and_starts_with_commands() -> None:
     lines = TEXT.splitlines()
     assert len(lines) < 120
-    assert {"make install", "make serve", "make test"} <= {line.partition("  ")[0] for line in lines[:40]}
+    assert all(command in "\n".join(lines[:40]) for command in ("make install", "`make serve`", "`make test`"))
+
+
+def test_pasting_the_first_block_only_installs() -> None:
+    """A command that keeps running would keep the shell from the lines after it."""
+    install, path = blocks_of(README, "console", under="Install")[0].text.splitlines()
+    assert install.startswith("make install ")
+    assert path.startswith('export PATH="$PWD/.venv/bin:$PATH"')
 
 
 def test_every_surface_has_an_example() -> None:
