@@ -75,11 +75,22 @@ def caddy(folder: Path, machine: Machine, server: ServerProcess, port: int) -> I
 
 
 @contextmanager
-def nginx(folder: Path, machine: Machine, server: ServerProcess, port: int) -> Iterator[None]:
-    (lines,) = blocks_of(PAGE, "nginx")
+def nginx(
+    folder: Path, machine: Machine, server: ServerProcess, port: int, read_timeout: str = "75s"
+) -> Iterator[None]:
+    (block,) = blocks_of(PAGE, "nginx")
+    lines = replaced(block.text, {"proxy_read_timeout 75s": f"proxy_read_timeout {read_timeout}"})
     here = {"listen 443 ssl": f"listen 127.0.0.1:{port} ssl", "127.0.0.1:3000": f"127.0.0.1:{server.port}", NAME: HERE}
-    with run_nginx(folder, replaced(lines.text, {**here, **certificates(machine)}), port):
+    with run_nginx(folder, replaced(lines, {**here, **certificates(machine)}), port):
         yield
+
+
+def hurried(check: str) -> str:
+    """The check, without the minute that a person waits for `curl`, and with as long as it takes for the event."""
+    seen = "until grep -q 'claimed it' seen; do sleep 0.02; done\nkill $!"
+    return replaced(
+        check, {'"wait_seconds": 60': '"wait_seconds": 1', "--follow &": "--follow > seen &", "kill $!": seen}
+    )
 
 
 Proxy = Callable[[Path, Machine, ServerProcess, int], AbstractContextManager[None]]
@@ -108,8 +119,10 @@ def test_clients_work_through_the_proxy(proxy: Proxy, machine: Machine, server: 
 
         # One that does gets streams while they are open, and waits.
         typed = replaced(trust.text, {f"https://{NAME}": url["OCTOSTORE_URL"]})
-        code, printed = machine.start(["bash", "-euc", f"{typed}\n{check.text}"], token).end()
+        code, printed = machine.start(["bash", "-euc", f"{typed}\n{hurried(check.text)}"], token).end()
         assert code == 0, printed
+        assert '"status":"held"' in printed
+        assert " 200\n" in printed
         server.call_job("deploy/eu", "force-release")
         script = machine.folder / "visit.py"
         script.write_text(VISIT, encoding="utf-8")
@@ -128,6 +141,19 @@ def test_clients_work_through_the_proxy(proxy: Proxy, machine: Machine, server: 
         refused = request(port, machine, "POST", "/mcp", "{}")
         assert refused.status == 401
         assert f'resource_metadata="https://{HERE}:{port}/' in refused.headers["www-authenticate"]
+
+
+def test_the_check_shows_a_read_timeout_that_is_too_short(
+    machine: Machine, server: ServerProcess, tmp_path: Path
+) -> None:
+    port = free_port()
+    (waiting,) = re.findall(r"^curl .*?[^\\]\n", blocks_of(PAGE, "sh")[-1].text, re.MULTILINE | re.DOTALL)
+    server.call_job("deploy/eu", "claim", {"owner": "me"})
+    with nginx(tmp_path, machine, server, port, read_timeout="1s"):
+        env = {"OCTOSTORE_URL": f"https://{HERE}:{port}", "OCTOSTORE_TOKEN": server.token}
+        code, printed = machine.start(["bash", "-euc", waiting], {**env, "SSL_CERT_FILE": "ca.pem"}).end()
+    server.call_job("deploy/eu", "force-release")
+    assert (code, printed.endswith(" 504\n")) == (0, True), printed
 
 
 def test_caddy_accepts_the_configuration_for_several_servers(tmp_path: Path) -> None:
