@@ -95,6 +95,18 @@ def test_a_token_that_others_can_read_is_refused(
     assert listener.connections == 0
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to others")
+def test_a_token_that_systemd_passes_to_a_service_is_accepted(
+    nothing_set: Path, listener: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It belongs to another user, and the ACL through which the service reads it looks like group access."""
+    place_token("OCTOSTORE_TOKEN_FILE", new_token(), nothing_set, monkeypatch, mode=0o440)
+    os.chown(nothing_set / "some.token", 65_534, -1)
+    with pytest.raises(octostore.NotAllowed):
+        octostore.connect(listener.url).get_job("job")
+    assert len(listener.seen) == 1
+
+
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_mistyped_token_is_refused_before_anything_is_sent(
     source: str, connect: Connect, nothing_set: Path, listener: Proxy, monkeypatch: pytest.MonkeyPatch
