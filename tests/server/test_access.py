@@ -24,7 +24,7 @@ from octostore.server.refusals import Refusal
 from octostore.server.router import Route
 from octostore.server.routes import ROUTES
 from octostore.server.store import ServedStore
-from octostore.wire.tokens import new_token
+from octostore.wire.tokens import new_token, token_digest
 from tests.support.connections import Response
 from tests.support.processes import PATIENCE_SECONDS, ROOT, until
 from tests.support.server import ServerProcess
@@ -289,6 +289,15 @@ def test_a_token_ends_when_it_is_rotated(server: ServerProcess) -> None:
     new = server.post("/auth/token/rotate", token=old).json["token"]
     assert is_bad(server.get("/jobs", token=old))
     assert server.get("/jobs", token=new).status == 200
+
+
+def test_a_repeated_rotation_is_refused(server: ServerProcess) -> None:
+    """If the first response was lost, only a caller that chose the new token has it."""
+    old, chosen = server.new_token("rotated"), new_token()
+    body = {"digest": token_digest(chosen).hex()}
+    assert server.post("/auth/token/rotate", body, token=old).status == 200
+    assert is_bad(server.post("/auth/token/rotate", body, token=old))
+    assert server.get("/jobs", token=chosen).status == 200
 
 
 def test_a_token_ends_when_it_is_revoked(server: ServerProcess) -> None:
