@@ -144,7 +144,7 @@ class Cluster:
     def url(self, schema: str) -> str:
         """Names both, the current primary first, and leads to the one that accepts writes."""
         hosts = ",".join(f"127.0.0.1:{node.port}" for node in (self.primary, self.standby))
-        return f"postgresql://postgres@{hosts}/postgres?target_session_attrs=read-write&schema={schema}"
+        return f"postgresql://postgres@{hosts}/postgres?schema={schema}"
 
     def heal(self) -> None:
         """Restore a primary and a standby, whatever has happened."""
