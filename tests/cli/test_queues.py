@@ -305,7 +305,7 @@ def test_a_job_that_is_cancelled_while_somebody_has_it(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "then"), [(["stop"], ""), (["cancel", "--drain"], "; the job is cancelled when it stops")]
+    ("command", "then"), [(["stop"], ""), (["cancel", "--drain"], "; the job will be cancelled when ann stops")]
 )
 def test_an_owner_that_is_asked_to_stop(cli: Cli, command: list[str], then: str) -> None:
     lease = cli.lease()

@@ -70,4 +70,4 @@ def _summary(job: JobView, before: JobView | None, changed: str) -> str:
         what = f"{claim.owner} will be asked to stop {job.job_id} at its next heartbeat"
     else:
         what = f"{claim.owner} has been asked to stop {job.job_id}"
-    return what + ("; the job is cancelled when it stops" if stop.cancels else "")
+    return what + (f"; the job will be cancelled when {claim.owner} stops" if stop.cancels else "")

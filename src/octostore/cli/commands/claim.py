@@ -71,7 +71,7 @@ def add_claim_options(parser: argparse.ArgumentParser) -> None:
         "you as stuck after this long without progress, even if you send heartbeats (never)",
     )
     parser.add_argument(
-        "--metadata", type=json_value, metavar="JSON", help="anything others should see; @FILE or - (stdin) also work"
+        "--metadata", type=json_value, metavar="JSON", help="anything others should see; @FILE and - (stdin) also work"
     )
     parser.add_argument("--session", metavar="ID", help="bind the claim to this session")
     parser.add_argument("--request-id", metavar="R", help="repeat the call with the same id to get the same claim back")

@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--result",
         type=json_value,
         metavar="JSON",
-        help="the result, with --outcome done; @FILE or - (stdin) also work",
+        help="the result, with --outcome done; @FILE and - (stdin) also work",
     )
     parser.add_argument("--error", metavar="TEXT", help="why it failed")
     parser.add_argument("--note", metavar="TEXT", help="for the next owner")

@@ -49,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--on-held",
         choices=["fail", "skip"],
         default="fail",
-        help="if another owner holds it: exit 11, or 0 with skip (fail)",
+        help="if another owner holds it: fail (exit 11) or skip (exit 0); default: fail",
     )
     add("--held-exit", type=exit_status, metavar="N", help="exit code if another owner holds it, instead of 11 or 0")
     add("--once", action="store_true", help="mark the job as done on success; later runs exit 10")

@@ -14,7 +14,7 @@ CONNECT_SECONDS = 5.0
 RESPONSE_SECONDS = 15.0
 """How long a response may take, beyond what the call itself waits for. A busy store may take 10 seconds."""
 BEAT_SECONDS = 5.0
-"""The same for a heartbeat, which is better retried."""
+"""The same for a heartbeat: retrying it is better than waiting longer."""
 GIVE_UP_SECONDS = 8.0
 """How long a call is retried."""
 FOLLOW_GIVE_UP_SECONDS = 60.0

@@ -123,7 +123,7 @@ def _left_token(server_url: ServerUrl) -> tuple[ServerUrl, str]:
             token = _from_file(left, "the local server's token")
             return server_url._replace(host=host, left_by=left.stat().st_uid), token
     where = (
-        f" (no server that you started has left one for {server_url.origin}; is it running?)"
+        f" (no server that you started has left a token for {server_url.origin}; is the server running?)"
         if server_url.is_local
         else ""
     )
