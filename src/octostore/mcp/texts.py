@@ -153,7 +153,7 @@ def _empty(result: r.Empty) -> str:
 
 def _delayed(result: responses.Delayed) -> str:
     if result.pause is not None:
-        return "Nobody has it, but nobody can claim it until an operator resumes its queue."
+        return "Nobody has it, but its queue is paused; an operator must resume the queue first."
     return "Nobody has it, but it cannot be claimed before `available_at`."
 
 
