@@ -473,6 +473,30 @@ def test_one_cursor_process_has_many_agents(agents: Callable[[str], Agent]) -> N
     assert f"--owner {OWNER}" in said
 
 
+def shows_life(owner: str, call: Callable[[], object]) -> bool:
+    """Whether the call resets the silence of `owner`."""
+    leases = KeptLeases.of_store(None)
+    os.utime(leases._folder_of(owner) / "alive", (0, 0))
+    call()
+    return leases.life_shown_at(owner) != 0
+
+
+def test_hooks_are_activity_under_the_name_that_their_agent_chose(agents: Callable[[str], Agent]) -> None:
+    """As its commands are: it is the only owner here, apart from other agents."""
+    agent, other = agents("claude"), agents("codex")
+    agent.run("octostore claim build-1 --keep --owner ann")
+    for event in ("tool-use", "compaction", "session-start"):
+        assert shows_life("ann", lambda event=event: agent.hook(event)), event  # type: ignore[misc]
+    assert not shows_life("ann", lambda: other.hook("compaction"))
+
+
+def test_hooks_of_one_cursor_agent_are_not_activity_of_another(agents: Callable[[str], Agent]) -> None:
+    agent = agents("cursor")
+    agent.run("octostore claim build-1 --keep --owner another")
+    for event in ("tool-use", "compaction", "session-start"):
+        assert not shows_life("another", lambda event=event: agent.hook(event)), event  # type: ignore[misc]
+
+
 def test_sessions_of_one_process_do_not_release_each_others_claims(agents: Callable[[str], Agent]) -> None:
     agent = agents("codex")
     agent.hook("session-start")

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ import pytest
 
 from octostore.cli import prime
 from octostore.cli.main import main
+from octostore.cli.owners import claiming_owner
 from octostore.keeping.leases import KeptLease, KeptLeases
 from octostore.keeping.processes import Process, find, is_running
 from tests.cli.conftest import Cli
@@ -197,6 +199,37 @@ def test_a_claim_without_a_keeper_only_counts_if_there_is_no_other(cli: Cli, kee
     keep(second)
     assert cli.json("heartbeat")["job_id"] == second
     assert cli.json("heartbeat", first)["job_id"] == first
+
+
+# Activity
+
+
+def shows_life(owner: str, cli: Cli, *arguments: str) -> bool:
+    """Whether the command resets the silence of `owner`."""
+    leases = KeptLeases.of_store(None)
+    os.utime(leases._folder_of(owner) / "alive", (0, 0))
+    cli.call(*arguments)
+    return leases.life_shown_at(owner) != 0
+
+
+def test_among_several_owners_a_command_without_a_name_is_the_default_owners(cli: Cli, keep: Keep) -> None:
+    first, second, _ = names(cli)
+    default = claiming_owner(None)
+    keep(first, default)
+    keep(second, "ann")
+    assert shows_life(default, cli, "list")
+    assert not shows_life("ann", cli, "list")
+
+
+def test_a_malformed_lease_of_another_owner_does_not_hide_activity(cli: Cli, keep: Keep) -> None:
+    first, second, _ = names(cli)
+    default = claiming_owner(None)
+    keep(first, default)
+    path = KeptLeases.of_store(None)._path_of(keep(second, "ann"))
+    content = path.read_bytes()
+    path.write_bytes(b"{}")
+    assert shows_life(default, cli, "list")
+    path.write_bytes(content)
 
 
 # Mine

@@ -174,23 +174,34 @@ def test_a_claim_is_released_when_its_agent_is_silent_for_too_long(
     assert "lost" not in agent.run("mine").out, "it is reported once"
 
 
+def is_activity(alive: Path, agent: Octostore, *arguments: str, **env: str) -> bool:
+    """Whether a command resets the silence of the owner with this activity file."""
+    os.utime(alive, (0, 0))
+    agent.run(*arguments, **env)  # type: ignore[arg-type]
+    return alive.stat().st_mtime > 0
+
+
 def test_any_command_of_the_owner_counts_as_activity(agent: Octostore, tmp_path: Path) -> None:
     assert agent.run(*KEEP).code == 0
     (alive,) = tmp_path.rglob("alive")
+    assert is_activity(alive, agent, "list")
+    assert is_activity(alive, agent, "next", "nothing-here")
+    assert is_activity(alive, agent, "list", "--no-such-option") is False, "it did not run"
+    assert not is_activity(alive, agent, "list", OCTOSTORE_OWNER="bob")
+    assert not is_activity(alive, agent, "claim", "other", "--owner", "bob")
+    assert is_activity(alive, agent, "claim", "another", "--owner", "agent-3", OCTOSTORE_OWNER="bob")
 
-    def is_activity(*arguments: str, **env: str) -> bool:
-        os.utime(alive, (0, 0))
-        agent.start(*arguments, **env).wait()  # type: ignore[arg-type]
-        return alive.stat().st_mtime > 0
 
-    assert is_activity("list")
-    assert is_activity("next", "nothing-here")
-    assert is_activity("list", "--no-such-option") is False, "it did not run"
-    assert not is_activity("list", OCTOSTORE_OWNER="bob")
-    assert not is_activity("claim", "other", "--owner", "bob")
-    assert is_activity("claim", "another", "--owner", "agent-3", OCTOSTORE_OWNER="bob")
-    assert not is_activity("list", OCTOSTORE_OWNER="")
-    assert is_activity("heartbeat", OCTOSTORE_OWNER=""), "the lease it finds names its owner"
+def test_a_command_without_a_name_is_activity_of_the_only_owner_with_kept_claims(
+    agent: Octostore, tmp_path: Path
+) -> None:
+    assert agent.run(*KEEP, "--owner", "a1", OCTOSTORE_OWNER="").code == 0
+    (alive,) = tmp_path.rglob("alive")
+    for command in (("list",), ("owner", "job"), ("mine",), ("heartbeat",), ("next", "nothing-here")):
+        assert is_activity(alive, agent, *command, OCTOSTORE_OWNER=""), command
+    assert agent.run("claim", "other", "--keep", "--while-pid", "0", "--owner", "a2", OCTOSTORE_OWNER="").code == 0
+    for path in tmp_path.rglob("alive"):
+        assert not is_activity(path, agent, "list", OCTOSTORE_OWNER=""), "it could be either"
 
 
 def test_a_long_command_counts_as_activity_at_its_end_too(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from octostore.agents.hooks import replies
 from octostore.agents.hooks.detached import in_a_detached_child
 from octostore.cli import words
+from octostore.cli.activity import active_owner, kept_leases
 from octostore.cli.hook_call import PATIENCE_SECONDS, HookCall, ask_in_time, claims_held_by, import_reader
 from octostore.client.owner import OWNER_VARIABLE
 from octostore.core.errors import OctoStoreError
@@ -29,6 +30,7 @@ ENV_FILE_VARIABLE = "CLAUDE_ENV_FILE"
 def at_session_start(hook: HookCall) -> str:
     _ = hook.owner  # cached here: the detached child could not determine it
     in_a_detached_child(partial(_begin, hook))
+    _show_life(hook)
     with hook.remembered.memory() as memory:
         memory.life_at, memory.is_compacted = time.time(), False
     _name_the_agent(hook)
@@ -59,6 +61,7 @@ def at_tool_use(hook: HookCall) -> str | None:
 
 
 def at_compaction(hook: HookCall) -> str | None:
+    _show_life(hook)
     client = hook.payload.client
     if client == "cursor":
         # Cursor cannot show the agent a message now, and does not restart its session after compacting.
@@ -112,10 +115,17 @@ def _record_activity(hook: HookCall) -> None:
         if not memory.needs_sign_of_life(time.time(), LIFE_SECONDS):
             return
         memory.life_at = time.time()
-    from octostore.keeping.leases import KeptLeases  # noqa: PLC0415  # once in a while
-
-    KeptLeases.of_store(hook.address.url).show_life(hook.owner)
+    _show_life(hook)
     in_a_detached_child(partial(_keep_session, hook))
+
+
+def _show_life(hook: HookCall) -> None:
+    """Tell the keepers of its agent's claims. Never fails; the hook itself will report any problem."""
+    with suppress(OctoStoreError, OSError):
+        leases = kept_leases(hook.address)
+        if leases is not None:
+            # An agent named after its session may share its process with others, so it is nobody else.
+            leases.show_life(hook.owner if hook.must_pass_owner else active_owner(None, leases))
 
 
 def _keep_session(hook: HookCall) -> None:

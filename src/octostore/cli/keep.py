@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from octostore.cli.activity import current_owner
 from octostore.cli.claim_output import print_claim
 from octostore.cli.commands.claim import Claim
 from octostore.cli.leases import repeated_options
+from octostore.cli.owners import claiming_owner
 from octostore.cli.subcommands import Arguments, Context
 from octostore.client.lateness import check_ttl_is_safe_here
 from octostore.core.errors import InvalidInput
@@ -36,7 +36,7 @@ class KeptSummary(msgspec.Struct, frozen=True):
 
 
 def claim_and_keep(arguments: Arguments, context: Context, claim: Claim) -> int:
-    owner = current_owner(None) if arguments.owner is None else arguments.owner
+    owner = claiming_owner(None) if arguments.owner is None else arguments.owner
     _check(arguments, context.address.url)
     process = watched(arguments.while_pid)
     leases = KeptLeases.of_store(context.address.url)

@@ -9,19 +9,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from octostore.cli.activity import current_owner
+from octostore.cli.activity import kept_leases
 from octostore.cli.completers import job_names
 from octostore.cli.options import LEASE_VARIABLE, lease_id_from
+from octostore.cli.owners import claiming_owner, join_names, keeping_owner, owners_of
 from octostore.cli.subcommands import Arguments, Context, set_completer
-from octostore.client.owner import OWNER_VARIABLE
 from octostore.core.errors import InvalidInput, LeaseLost
-from octostore.stores.opening import keeping_root
 from octostore.supervise.report import FENCING_VARIABLE, JOB_VARIABLE
 
 if TYPE_CHECKING:
     from octostore.keeping.leases import KeptLease, KeptLeases
-
-SHOWN_MAX = 10
 
 
 class Lease(msgspec.Struct, frozen=True):
@@ -82,53 +79,15 @@ def _has_keeper(job_id: str, owner: str | None, context: Context) -> bool:
 
 
 def _find(job_id: str, owner: str | None, context: Context) -> "KeptLease | None":
-    leases = kept_leases(context)
+    leases = kept_leases(context.address)
     who = None if leases is None else keeping_owner(owner, leases)
     return None if leases is None or who is None else leases.find(who, job_id)
-
-
-def kept_leases(context: Context) -> "KeptLeases | None":
-    """None if nothing is kept, determined without importing anything."""
-    if not os.path.exists(keeping_root(context.address.url)):  # noqa: PTH110  # pathlib is slow to import
-        return None
-    from octostore.keeping.leases import KeptLeases  # noqa: PLC0415  # only if something is kept
-
-    return KeptLeases.of_store(context.address.url)
-
-
-def keeping_owner(owner: str | None, leases: "KeptLeases") -> str | None:
-    """`owner`, else OCTOSTORE_OWNER, else the agent that runs this command, else the only owner with kept claims here.
-
-    None if there is none. Claims that another agent's process keeps do not count.
-    """
-    from octostore.keeping.watching import agent_here, is_of_another_agent, name_of  # noqa: PLC0415  # as above
-
-    named = owner or os.environ.get(OWNER_VARIABLE)
-    if named:
-        return named
-    agent = agent_here()
-    mine = [lease for lease in leases.all() if not is_of_another_agent(lease, agent)]
-    owners = _owners(mine)
-    if name_of(agent) in owners or not owners:
-        return name_of(agent)
-    if len(owners) > 1:
-        raise InvalidInput(
-            "owner",
-            f"is required: {_join(owners)} keep claims here. Say which of them you are: add `--owner NAME` to every "
-            f"command, or set {OWNER_VARIABLE}",
-        )
-    return owners[0]
-
-
-def _owners(leases: "Sequence[KeptLease]") -> list[str]:
-    """Owners with live keepers, or if there are none, those whose keepers are gone."""
-    return sorted({lease.owner for lease in leases if lease.is_kept} or {lease.owner for lease in leases})
 
 
 def repeated_options(owner: str | None, context: Context) -> str:
     """Options to repeat in the next command, because no variable sets them."""
     url = f" --url {shlex.quote(str(context.address))}" if context.address.source == "--url" else ""
-    return f"{url} --owner {shlex.quote(owner)}" if owner and owner != current_owner(None) else url
+    return f"{url} --owner {shlex.quote(owner)}" if owner and owner != claiming_owner(None) else url
 
 
 def _explicit_lease(job_id: str | None, option: str | None) -> Lease | None:
@@ -145,31 +104,30 @@ def _explicit_lease(job_id: str | None, option: str | None) -> Lease | None:
 
 
 def _kept_lease(job_id: str | None, owner: str | None, context: Context) -> Lease:
-    leases = kept_leases(context)
+    leases = kept_leases(context.address)
     if leases is None:
         raise _no_lease(job_id)
     who = keeping_owner(owner, leases)
     if who is None:
         raise _no_lease(job_id)
-    kept = _choose(job_id, who, leases.of(who), _owners(leases.all()))
-    leases.show_life(who)
+    kept = _choose(job_id, who, leases.of(who), owners_of(leases.all()))
     return Lease(kept.job_id, kept.lease_id, kept.fencing_token, kept, leases)
 
 
 def _choose(job_id: str | None, who: str, theirs: "Sequence[KeptLease]", owners: Sequence[str]) -> "KeptLease":
     """The newest lease for the job, or the only one. Leases without a keeper count only if there are no others."""
     if not theirs:
-        others = f"; the claims kept here belong to {_join(owners)} (choose with --owner)" if owners else ""
+        others = f"; the claims kept here belong to {join_names(owners)} (choose with --owner)" if owners else ""
         raise _no_lease(job_id, f"{who} keeps no claim here{others}")
     if job_id is not None:
         mine = [lease for lease in theirs if lease.job_id == job_id]
         if not mine:
-            names = _join(sorted({lease.job_id for lease in theirs}))
+            names = join_names(sorted({lease.job_id for lease in theirs}))
             raise _no_lease(job_id, f"{who} keeps no claim on {job_id} here, only on {names}")
         return mine[0]
     candidates = [lease for lease in theirs if lease.is_kept] or list(theirs)
     if len(candidates) > 1:
-        names = _join([lease.job_id for lease in candidates])
+        names = join_names([lease.job_id for lease in candidates])
         raise InvalidInput("job", f"is required: {who} keeps several claims here: {names}")
     return candidates[0]
 
@@ -192,11 +150,6 @@ def _no_lease(job_id: str | None, why: str | None = None) -> NothingKept:
         f"`octostore run {job} -- COMMAND`. If you claimed it without --keep, set {LEASE_VARIABLE} to the lease id "
         f"that `octostore claim` printed{also}"
     )
-
-
-def _join(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:SHOWN_MAX])
-    return shown if len(names) <= SHOWN_MAX else f"{shown} and {len(names) - SHOWN_MAX} more"
 
 
 def fencing_token(job: str) -> int | None:

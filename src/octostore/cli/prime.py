@@ -6,13 +6,12 @@ from threading import Thread
 import msgspec
 
 from octostore.cli import words
-from octostore.cli.activity import current_owner
-from octostore.cli.console import Console
+from octostore.cli.activity import kept_leases
 from octostore.cli.held_claims import MyClaim, claims_of
-from octostore.cli.leases import keeping_owner, kept_leases
+from octostore.cli.owners import acting_owner, claiming_owner
 from octostore.cli.parser import Parser, configure
 from octostore.cli.store_address import StoreAddress
-from octostore.cli.subcommands import BY_NAME, Context
+from octostore.cli.subcommands import BY_NAME
 from octostore.client.reader import Reader
 from octostore.core.errors import InvalidInput, OctoStoreError, Unreachable
 from octostore.core.replies import JobOwner
@@ -40,7 +39,7 @@ class _Facts:
     """What the store said."""
 
     def __init__(self, owner: str | None, patience: float) -> None:
-        self.owner = current_owner(owner)
+        self.owner = claiming_owner(owner)
         self.mine: list[MyClaim] = []
         self.others: list[JobOwner] = []
         self.paused: list[str] = []
@@ -65,9 +64,9 @@ def prime(
 
 def _ask(facts: _Facts, owner: str | None, address: StoreAddress, prefix: str | None) -> None:
     try:
-        leases = kept_leases(Context(Console(is_json=False), address))
+        leases = kept_leases(address)
         try:
-            facts.owner = (None if leases is None else keeping_owner(owner, leases)) or facts.owner
+            facts.owner = acting_owner(owner, leases)
         except InvalidInput as error:
             facts.doubt = str(error)
         with address.open_reader() as store:

@@ -12,11 +12,12 @@ from collections.abc import Iterator
 import msgspec
 
 from octostore.cli import exit_codes, words
-from octostore.cli.activity import current_owner
+from octostore.cli.activity import kept_leases
 from octostore.cli.commands.heartbeat import stop_request_lines
 from octostore.cli.console import Console
 from octostore.cli.held_claims import MyClaim, claims_of, keeping_in_words, lost_claims, with_checkpoints
-from octostore.cli.leases import keeping_owner, kept_leases, repeated_options
+from octostore.cli.leases import repeated_options
+from octostore.cli.owners import acting_owner
 from octostore.cli.subcommands import Arguments, Context
 from octostore.core.errors import LeaseLost, NotFound
 
@@ -54,8 +55,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: Arguments, context: Context) -> int | None:
-    leases = kept_leases(context)
-    owner = (None if leases is None else keeping_owner(arguments.owner, leases)) or current_owner(arguments.owner)
+    leases = kept_leases(context.address)
+    owner = acting_owner(arguments.owner, leases)
     if arguments.release_all:
         return _release_all(owner, context)
     with context.address.open_reader() as store:
