@@ -201,6 +201,17 @@ def test_a_claim_without_a_keeper_only_counts_if_there_is_no_other(cli: Cli, kee
     assert cli.json("heartbeat", first)["job_id"] == first
 
 
+@pytest.mark.parametrize("line", ["heartbeat", "progress testing", "checkpoint 1"])
+def test_a_lease_that_its_owner_uses_without_a_keeper_is_not_a_leftover(cli: Cli, keep: Keep, line: str) -> None:
+    leases = KeptLeases.of_store(None)
+    path = leases._path_of(keep(cli.job, is_alive=False))
+    os.utime(path, (0, 0))
+    assert cli.call(*line.split()).code == 0
+    leases.prepare("bob")
+    leases.tidy("bob")
+    assert path.exists()
+
+
 # Activity
 
 

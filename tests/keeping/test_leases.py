@@ -3,6 +3,7 @@
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import msgspec
 import pytest
 
 import octostore
+from octostore.core.limits import TTL_MAX_MS
 from octostore.keeping import leases as module
 from octostore.keeping.leases import KeptLease, KeptLeases
 from octostore.keeping.processes import Process, find
@@ -147,16 +149,49 @@ def test_a_keeper_is_not_mistaken_for_a_later_process_with_the_same_pid(kept: Ke
     assert kept.of("bob")[0].is_kept
 
 
-def test_the_next_claim_deletes_leftovers(kept: KeptLeases, tmp_path: Path) -> None:
+def make_old(kept: KeptLeases, *leases: KeptLease) -> None:
+    long_ago = time.time() - module.LEFTOVERS_KEPT_SECONDS - 1
+    for one in leases:
+        os.utime(kept._path_of(one), (long_ago, long_ago))
+
+
+@pytest.mark.parametrize("next_owner", ["ann", "bob"])
+def test_the_next_claim_of_any_owner_deletes_leftovers(kept: KeptLeases, tmp_path: Path, next_owner: str) -> None:
+    """An owner may never come back: many names contain the number of a process."""
     kept.add(old := lease("old", keeper=GONE))
     kept.add(recent := lease("recent", keeper=GONE))
     kept.add(living := lease("living"))
-    long_ago = time.time() - module.LEFTOVERS_KEPT_SECONDS - 1
-    for one in (old, living):
-        os.utime(kept._path_of(one), (long_ago, long_ago))
-    kept.prepare("ann")
-    assert {one.job_id for one in kept.of("ann")} == {recent.job_id, living.job_id}
+    kept.add(gone := lease("old", owner="gone", keeper=GONE))
+    make_old(kept, old, living, gone)
+    kept.prepare(next_owner)
+    assert {one.job_id for one in kept.all()} == {recent.job_id, living.job_id}
+    kept.tidy(next_owner)
     assert len(files(tmp_path)) == 3
+    assert len(list((tmp_path / "kept").iterdir())) == 1, "the folder of an owner without leases is deleted, too"
+
+
+@pytest.mark.parametrize("problem", ["malformed", "readable by others", "a link", "not a folder"])
+def test_a_problem_with_the_files_of_another_owner_does_not_prevent_a_claim(
+    kept: KeptLeases, tmp_path: Path, problem: str
+) -> None:
+    kept.add(other := lease(owner="bob", keeper=GONE))
+    path = kept._path_of(other)
+    if problem == "malformed":
+        path.write_bytes(b"{}")
+    elif problem == "readable by others":
+        path.chmod(0o644)
+    elif problem == "a link":
+        path.rename(tmp_path / "elsewhere")
+        path.symlink_to(tmp_path / "elsewhere")
+    else:
+        (tmp_path / "kept" / "file").touch()
+    kept.add(leftover := lease(owner="eve", keeper=GONE))
+    make_old(kept, other, leftover)
+    kept.prepare("ann")
+    kept.add(mine := lease())
+    assert kept.of("ann") == [mine]
+    assert kept.of("eve") == []
+    assert path.is_symlink() or problem == "not a folder" or path.exists(), "what cannot be understood stays"
 
 
 @pytest.mark.parametrize("url", [None, "https://one.example"])
@@ -182,8 +217,14 @@ def test_a_lease_whose_keeper_is_in_another_container_is_not_a_leftover(kept: Ke
     long_ago = time.time() - 2 * module.LEFTOVERS_KEPT_SECONDS
     os.utime(path, (long_ago, long_ago))
     assert kept.confirm(lease(keeper=GONE)), "the keeper does this regularly"
-    kept.prepare("ann")
+    for owner in ("ann", "bob"):
+        kept.prepare(owner)
     assert kept.of("ann")
+
+
+def test_no_claim_is_alive_when_its_lease_counts_as_a_leftover() -> None:
+    """That long ago, it got its last heartbeat: keepers and commands that use a lease both touch its file."""
+    assert module.LEFTOVERS_KEPT_SECONDS * 1_000 >= TTL_MAX_MS
 
 
 def test_a_missing_parent_folder_is_not_created(tmp_path: Path) -> None:
@@ -244,6 +285,28 @@ def test_a_lease_file_contains_the_lease_id(kept: KeptLeases, tmp_path: Path) ->
     kept.add(lease())
     (path,) = (tmp_path / "kept").rglob("*.lease")
     assert msgspec.json.decode(path.read_bytes())["lease_id"] == "secret-job-ann"
+
+
+def test_commands_of_other_owners_do_not_interfere(kept: KeptLeases, tmp_path: Path) -> None:
+    """Each deletes the leftovers of the others, and nothing else."""
+
+    def add_and_forget(owner: str) -> None:
+        for token in range(100):
+            kept.prepare(owner)
+            kept.add(leftover := lease("old", owner, token, GONE))
+            with suppress(FileNotFoundError):
+                make_old(kept, leftover)
+            kept.add(one := lease("new", owner, token, GONE))
+            assert kept.find(owner, "new") == one
+            assert kept.confirm(one)
+            kept.forget(one)
+
+    with ThreadPoolExecutor(4) as pool:
+        for _ in pool.map(add_and_forget, ("ann", "bob", "eve", "joe")):
+            pass
+    kept.prepare("ann")
+    kept.tidy("ann")
+    assert files(tmp_path) == []
 
 
 def test_concurrent_commands_of_one_owner_do_not_interfere(kept: KeptLeases, tmp_path: Path) -> None:

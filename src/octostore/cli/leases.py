@@ -111,6 +111,7 @@ def _kept_lease(job_id: str | None, owner: str | None, context: Context) -> Leas
     if who is None:
         raise _no_lease(job_id)
     kept = _choose(job_id, who, leases.of(who), owners_of(leases.all()))
+    leases.confirm(kept)  # in use, so not a leftover, even if it has no keeper
     return Lease(kept.job_id, kept.lease_id, kept.fencing_token, kept, leases)
 
 

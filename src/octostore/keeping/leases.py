@@ -22,7 +22,10 @@ from octostore.stores.opening import chosen_url, keeping_root, make_data_folder,
 from octostore.wire.token_files import write_private_file
 
 LEFTOVERS_KEPT_SECONDS = 86_400
-"""How long a lease is remembered after its keeper is gone, so that its owner learns what happened to the claim."""
+"""How long a lease is remembered after its last use, so that its owner learns what happened to the claim.
+
+No TTL is longer, and every heartbeat touches the file: the claim of a file this old has certainly ended.
+"""
 TRIES = 10
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _LIFE = "alive"
@@ -95,8 +98,9 @@ class KeptLeases:
         return True
 
     def prepare(self, owner: str) -> None:
-        """Create the folder of `owner`, before claiming anything that could then not be kept."""
+        """Create the folder of `owner`, before claiming anything that could then not be kept. Delete leftovers."""
         self._again(lambda: self._prepare(owner))
+        self._delete_leftovers()
 
     def tidy(self, owner: str) -> None:
         """Leave no folder behind for an owner that keeps nothing."""
@@ -153,12 +157,17 @@ class KeptLeases:
             one.mkdir(mode=0o700, exist_ok=True)
             _check_private(one, one.lstat())
         (folder / _LIFE).touch(mode=0o600)
-        for lease in self._in(folder):
-            if not lease.is_kept and time.time() - self._path_of(lease).stat().st_mtime > LEFTOVERS_KEPT_SECONDS:
-                self._remove(lease)
+        self._in(folder)  # raises if one cannot be read: better now than after the claim
+
+    def _delete_leftovers(self) -> None:
+        """Of every owner: an agent that is named after its process never comes back."""
+        for folder in _entries(self._folder):
+            with suppress(OSError, InvalidInput):  # a problem of another owner, who will see it
+                for lease in filter(None, map(_leftover, _lease_files(folder))):
+                    self._remove(lease)
 
     def _again(self, make: Callable[[], None]) -> None:
-        """Retries: another command of the same owner may clean up what was just created."""
+        """Retries: another command may clean up what was just created."""
         problem: OSError | None = None
         for _ in range(TRIES):
             try:
@@ -177,8 +186,7 @@ class KeptLeases:
         return self._folder_of(lease.owner) / f"{_key(lease.job_id)}-{lease.fencing_token}{_SUFFIX}"
 
     def _in(self, folder: Path) -> list[KeptLease]:
-        paths = [path for path in _entries(folder) if path.suffix == _SUFFIX]
-        leases = [lease for path in paths if (lease := _read(path)) is not None]
+        leases = [lease for path in _lease_files(folder) if (lease := _read(path)) is not None]
         return sorted(leases, key=lambda lease: lease.fencing_token, reverse=True)
 
     def _remove(self, lease: KeptLease) -> None:
@@ -204,6 +212,19 @@ def _entries(folder: Path) -> list[Path]:
         return []
     except OSError as error:
         raise InvalidInput("permissions", f"of {folder}: your leases cannot be read there ({error.strerror})") from None
+
+
+def _lease_files(folder: Path) -> list[Path]:
+    return [path for path in _entries(folder) if path.suffix == _SUFFIX]
+
+
+def _leftover(path: Path) -> KeptLease | None:
+    """The lease in this file if it is of no more use. None if it may be, or if it cannot be read."""
+    with suppress(OSError, InvalidInput):
+        if time.time() - path.stat().st_mtime > LEFTOVERS_KEPT_SECONDS:
+            lease = _read(path)
+            return None if lease is None or lease.is_kept else lease
+    return None
 
 
 def _read(path: Path) -> KeptLease | None:
