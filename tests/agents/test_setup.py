@@ -340,6 +340,16 @@ def test_clients_share_the_lines_for_agents(project: Path) -> None:
     assert tree(project) == before
 
 
+def test_a_removal_leaves_settings_alone_that_are_not_ours(project: Path) -> None:
+    write(project, {".codex/config.toml": b"mcp_servers = 3\n"})
+    before = tree(project)
+    removed(scope_of("codex", project))
+    assert tree(project) == before
+    with pytest.raises(CannotEdit, match="not valid TOML"):
+        set_up(scope_of("codex", project))
+    assert tree(project) == before
+
+
 # The command
 
 
@@ -423,6 +433,27 @@ def test_a_client_may_keep_its_settings_elsewhere(home: Path, octostore: Any, mo
 
 
 # Text that somebody else wrote
+
+
+@every_client
+def test_a_server_of_the_same_name_is_left_alone_and_reported(client: str, project: Path, octostore: Any) -> None:
+    path = CLIENTS[client].parts(False)[0].path
+    (theirs,) = [one.files[path] for one in CONFIGURATIONS[client] if one.name == "their-own-octostore"]
+    write(project, {path: theirs})
+    line = f"{path} (the MCP server; your own entry octostore is left alone)\n"
+    assert f"unchanged {line}" in octostore("setup", client).out
+    assert f"current   {line}" in octostore("setup", client, "--check").out
+    assert f"unchanged {line}" in octostore("setup", client, "--remove").out
+    assert tree(project)[path] == theirs
+    (file,) = [file for file in octostore("setup", client, "--json").json["files"] if file["path"] == path]
+    assert (file["status"], file["note"]) == ("unchanged", "your own entry octostore is left alone")
+
+
+@every_client
+@pytest.mark.usefixtures("project")
+def test_our_own_entry_is_not_reported_as_somebody_elses(client: str, octostore: Any) -> None:
+    for _ in range(2):
+        assert {file["note"] for file in octostore("setup", client, "--json").json["files"]} == {None}
 
 
 @pytest.mark.parametrize("command", ["{ours}; ./mine.sh", "command -v octostore >/dev/null && octostore list"])

@@ -57,6 +57,12 @@ def has_any(text: str, entries: Sequence[Entry]) -> bool:
     return any(True for entry in entries for _ in _ours(root, entry))
 
 
+def has_theirs(text: str, entries: Sequence[Entry]) -> bool:
+    """Whether someone has chosen their own value where one of the entries belongs."""
+    root = parse(text)
+    return any(_is_theirs(root, entry) for entry in entries)
+
+
 def written_from_scratch(entries: Sequence[Entry], around: dict[str, Any]) -> str:
     """A document of nothing but the entries and their containers."""
     document: dict[str, Any] = json.loads(json.dumps(around))
@@ -81,9 +87,8 @@ def _put(text: str, entry: Entry) -> str:
     container, missing = _walk(root, entry)
     if missing:
         return _inserted(text, container, _nested(missing[1:], entry), missing[0], len(entry.path) - len(missing))
-    theirs = container.child(entry.key) if entry.key is not None else None
-    if theirs is not None and not entry.is_ours(theirs.value):
-        return text  # someone has chosen their own value; leave it
+    if _is_theirs(root, entry):
+        return text
     ours = list(_ours(root, entry))
     if not ours:
         return _inserted(text, container, entry.value, entry.key, len(entry.path))
@@ -107,6 +112,12 @@ def _walk(root: Node, entry: Entry) -> tuple[Node, tuple[str, ...]]:
             raise Misfit(f"{'.'.join(entry.path[: depth + 1])} is not {'an object' if wants_object else 'an array'}")
         node = found
     return node, ()
+
+
+def _is_theirs(root: Node, entry: Entry) -> bool:
+    container, missing = _walk(root, entry)
+    found = None if missing or entry.key is None else container.child(entry.key)
+    return found is not None and not entry.is_ours(found.value)
 
 
 def _ours(root: Node, entry: Entry) -> Iterator[Child]:

@@ -7,7 +7,15 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from octostore.agents.setup.blocks import Block
-from octostore.agents.setup.json_edits import Entry, Misfit, has_any, put_all, take_all, written_from_scratch
+from octostore.agents.setup.json_edits import (
+    Entry,
+    Misfit,
+    has_any,
+    has_theirs,
+    put_all,
+    take_all,
+    written_from_scratch,
+)
 from octostore.agents.setup.jsonc import Unreadable
 
 T = TypeVar("T")
@@ -32,6 +40,9 @@ class Part(Protocol):
     def has(self, text: str) -> bool:
         """Whether it contains something we wrote, of any version."""
 
+    def has_theirs(self, text: str) -> bool:
+        """Whether someone else's entry, which we leave alone, is where ours belongs."""
+
     def put(self, text: str | None) -> str | None: ...
 
     def take(self, text: str) -> str | None: ...
@@ -49,6 +60,9 @@ class JsonPart(msgspec.Struct, frozen=True):
 
     def has(self, text: str) -> bool:
         return not _is_blank(text) and _safely(has_any, text, self.entries)
+
+    def has_theirs(self, text: str) -> bool:
+        return not _is_blank(text) and _safely(has_theirs, text, self.entries)
 
     def put(self, text: str | None) -> str:
         if text is None:
@@ -96,6 +110,9 @@ class MarkdownPart(msgspec.Struct, frozen=True):
     def has(self, text: str) -> bool:
         return self.block.find(text) is not None
 
+    def has_theirs(self, text: str) -> bool:  # noqa: ARG002  # a block never replaces anything
+        return False
+
     def put(self, text: str | None) -> str | None:
         if text is None:
             return None if self.only_if_there else self.block.text() + "\n"
@@ -120,11 +137,15 @@ class TomlPart(msgspec.Struct, frozen=True):
     def has(self, text: str) -> bool:
         return self.block.find(text) is not None
 
+    def has_theirs(self, text: str) -> bool:
+        servers = _read(self.block.take(text)).get(MCP_TABLE)
+        return isinstance(servers, dict) and MCP_NAME in servers
+
     def put(self, text: str | None) -> str:
         if text is None:
             return self.block.text() + "\n"
-        if MCP_NAME in _read(self.block.take(text)).get(MCP_TABLE, {}):
-            return text  # someone has chosen their own
+        if self.has_theirs(text):
+            return text
         changed = self.block.put(text)
         self._check(_read(self.block.take(text)), changed)
         return changed
@@ -167,6 +188,9 @@ class WholePart(msgspec.Struct, frozen=True):
 
     def has(self, text: str) -> bool:
         return SKILL_MARK in text
+
+    def has_theirs(self, text: str) -> bool:  # noqa: ARG002  # `put` refuses such a file
+        return False
 
     def put(self, text: str | None) -> str:
         if text is None or text.replace("\r\n", "\n") == self.content:

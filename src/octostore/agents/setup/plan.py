@@ -10,7 +10,7 @@ import msgspec
 
 from octostore.agents.setup.clients import CLIENTS, Client
 from octostore.agents.setup.files import BOM, delete, read_safely, write_in_one_step
-from octostore.agents.setup.parts import MarkdownPart, Part, Unsafe
+from octostore.agents.setup.parts import MCP_NAME, MarkdownPart, Part, Unsafe
 from octostore.core.errors import InvalidInput
 
 Status = Literal["current", "outdated", "absent"]
@@ -24,6 +24,8 @@ class Change(msgspec.Struct, frozen=True):
     what: str
     before: str | None
     after: str | None
+    note: str | None = None
+    """What people should know about it."""
 
     @property
     def done(self) -> Literal["unchanged", "created", "changed", "deleted"]:
@@ -133,12 +135,20 @@ def _looked_at(scope: Scope, edit: Edit) -> Iterator[tuple[Part, Change]]:
         seen.add(real)
         try:
             before = read_safely(path, scope.root(path))
-            found.append((part, Change(path, part.what, before, _edited(scope, part, before, edit))))
+            after = _edited(scope, part, before, edit)
+            found.append((part, Change(path, part.what, before, after, _note(part, before))))
         except Unsafe as error:
             problems.append(Problem(part, path, str(error)))
     if problems:
         raise CannotEdit(problems)
     yield from found
+
+
+def _note(part: Part, text: str | None) -> str | None:
+    with suppress(Unsafe):  # no reason to stop if it was not one for the edit
+        if text is not None and part.has_theirs(text.removeprefix(BOM)):
+            return f"your own entry {MCP_NAME} is left alone"
+    return None
 
 
 def _edited(scope: Scope, part: Part, text: str | None, edit: Edit) -> str | None:

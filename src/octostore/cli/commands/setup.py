@@ -1,8 +1,9 @@
 """Set up an agent's client for this folder, so that its agents claim a job before they work on it.
 
 It writes the MCP server, the hooks, a skill and a few lines for AGENTS.md into the client's own files. Everything else
-in them stays as it is, and --remove restores them. Nothing is written if one of the files cannot be edited safely.
-Running it again updates an earlier setup. To set up another client yourself, paste what --print shows.
+in them stays as it is, and --remove restores them once no other client needs the lines in AGENTS.md. Your own MCP
+server named octostore is left alone. Nothing is written if one of the files cannot be edited safely. Running it again
+updates an earlier setup. To set up another client yourself, paste what --print shows.
 """
 
 import argparse
@@ -46,7 +47,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--check", action="store_true", help="only report whether the client is set up and up to date; exit 0 if so"
     )
-    how.add_argument("--remove", action="store_true", help="remove everything that setup added")
+    how.add_argument(
+        "--remove",
+        action="store_true",
+        help="remove what setup added, except instructions that another client set up here needs",
+    )
 
 
 def run(arguments: Arguments, context: Context) -> int:
@@ -89,29 +94,34 @@ def _print(parts: list[Part], console: Console) -> int:
 
 def _check(scope: Scope, console: Console) -> int:
     status, found = status_of(scope)
-    files = [{"path": _shown(change.path, scope), "what": change.what, "status": one} for change, one in found]
+    files = [_file(change, one, scope) for change, one in found]
     headline = {
         "current": f"{scope.client.title} is set up",
         "outdated": f"{scope.client.title} is not completely set up; run: {_command(scope)}",
         "absent": f"{scope.client.title} is not set up; run: {_command(scope)}",
     }[status]
-    lines = (_line(file["status"], file["path"], file["what"], console) for file in files)
+    lines = (_line(file, console) for file in files)
     console.print_result({"client": scope.client.name, "status": status, "files": files}, headline, *lines)
     return exit_codes.SUCCESS if status == "current" else exit_codes.BAD_INPUT
 
 
 def _print_changes(scope: Scope, changes: list[Change], console: Console) -> int:
     relevant = [change for change in changes if change.before is not None or change.after is not None]
-    files = [{"path": _shown(one.path, scope), "what": one.what, "status": one.done} for one in relevant]
-    lines = [_line(file["status"], file["path"], file["what"], console) for file in files]
+    files = [_file(one, one.done, scope) for one in relevant]
+    lines = [_line(file, console) for file in files]
     if any(change.done == "created" for change in changes):
         lines.append(f"next: {scope.client.next_step}")
     console.print_result({"client": scope.client.name, "files": files}, *lines or ["there is nothing to remove"])
     return exit_codes.SUCCESS
 
 
-def _line(status: str, path: str, what: str, console: Console) -> str:
-    return f"{console.style(f'{status:<10}', COLOURS.get(status, 'dim'))}{path} ({what})"
+def _file(change: Change, status: str, scope: Scope) -> dict[str, str | None]:
+    return {"path": _shown(change.path, scope), "what": change.what, "status": status, "note": change.note}
+
+
+def _line(file: dict[str, str | None], console: Console) -> str:
+    status, note = file["status"] or "", f"; {file['note']}" if file["note"] else ""
+    return f"{console.style(f'{status:<10}', COLOURS.get(status, 'dim'))}{file['path']} ({file['what']}{note})"
 
 
 def _shown(path: Path, scope: Scope) -> str:
