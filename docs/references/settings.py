@@ -16,8 +16,6 @@ environment variables; arguments take precedence. Only [`Orchestrator.open()`](p
 variable of its own: `ORCH_DB_PATH`.
 
 ## Environment variables
-
-Defaults are in parentheses.
 """
 SERVER = """\
 ## The server

@@ -101,7 +101,7 @@ class TaskClaim(Reply, frozen=True):
     in_flight: list[InFlight] = msgspec.field(default_factory=list)
     """What the session was working on when it was lost."""
     replayed: bool = False
-    """A repeat of an earlier call, with the same task."""
+    """Whether the call repeated an earlier one, and got the same task."""
 
 
 class TaskStory(Reply, frozen=True):

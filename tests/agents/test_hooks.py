@@ -31,7 +31,7 @@ from tests.support.starting import SCRIPT, start
 
 SESSION = "0199f3c1-2222-7333-8444-555566667777"
 OWNER = Payload(session_id=SESSION).owner
-SLOW = ("no answer within", "has not answered")
+SLOW = ("no reply within", "has not answered")
 every_client = pytest.mark.parametrize("client", CLIENTS)
 every_event = pytest.mark.parametrize("event", EVENTS)
 

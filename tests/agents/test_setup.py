@@ -91,7 +91,7 @@ def test_set_up_twice_and_removed(client: str, configuration: Configuration, pro
     set_up(scope)
     once = tree(project)
     check_all_is_there(read_settings(servers), read_settings(hooks))
-    assert (project / "AGENTS.md").read_text(encoding="utf-8").count("octostore:begin v1") == 1
+    assert (project / "AGENTS.md").read_text(encoding="utf-8").count("octostore:begin v2") == 1
     settings = [without_ours(read_settings(path)) for path in (servers, hooks)]
     if client == "cursor" and is_blank(configuration.files[".cursor/hooks.json"]):
         assert settings[1].pop("version") == 1
@@ -275,7 +275,7 @@ def test_an_outdated_setup_is_updated(client: str, project: Path) -> None:
     now = tree(project)
     for path in [path for path in project.rglob("*") if path.is_file()]:
         text = path.read_text(encoding="utf-8")
-        text = text.replace("octostore:begin v1", "octostore:begin v0").replace("Other agents work here too. ", "")
+        text = text.replace("octostore:begin v2", "octostore:begin v1").replace("Other agents work here too. ", "")
         text = text.replace("octostore hook", "octostore-old hook").replace('"timeout": 5', '"timeout": 60')
         text = text.replace("# OctoStore: one owner for each job", "# OctoStore")
         path.write_text(text, encoding="utf-8")

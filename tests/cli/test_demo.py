@@ -249,13 +249,14 @@ def test_on_a_terminal_it_is_redrawn_in_place(runs: Runs) -> None:
     assert sum('finished it: {"pr": 77} (after agent-' in line for line in agents) == 1
     assert sum('sees that it is done: {"pr": 77}' in line for line in agents) == 3
     assert re.fullmatch(
-        r'agent-\d took over [\d.]+ s after the last heartbeat of agent-\d, with {"step": 3}', lines[head + 7]
+        r'agent-\d took over [\d.]+ s after the last heartbeat of agent-\d, with {"step": 3}',
+        lines[head + 7],
     )
     assert max(map(len, lines[head : head + 8])) < COLUMNS
 
 
 def test_on_a_terminal_anyone_can_see_who_has_it(runs: Runs) -> None:
-    (winner,) = set(re.findall(r"waiting: (agent-\d) has it, since", runs.live.output))
+    (winner,) = set(re.findall(r"waiting: (agent-\d) has had it since", runs.live.output))
     assert re.search(rf"{winner} has {JOB_ID}: heartbeat [\d.]+ s ago, expires in [\d.]+ s", runs.live.output)
     assert re.search(rf"\x1b\[32m{winner} +\d+  owner, step 1 of 5: reading the issue\x1b\[0m", runs.live.output)
 
@@ -335,7 +336,7 @@ def test_an_agent_that_fails_is_an_internal_error(tmp_path: Path) -> None:
         os.kill(place.agents()[0], signal.SIGTERM)
         done = demo.finish()
     assert done.code == 70
-    assert "ended with -15" in json.loads(done.out.splitlines()[-1])["error"]
+    assert "ended with exit code -15" in json.loads(done.out.splitlines()[-1])["error"]
     place.check_nothing_is_left()
 
 

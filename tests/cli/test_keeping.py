@@ -296,7 +296,7 @@ def test_claiming_again_says_that_you_already_keep_it(cli: Cli, keep: Keep) -> N
     keep(cli.job)
     again = cli.run("claim", cli.job, "--keep", "--owner", "ann")
     assert again.code == 11
-    assert "you already keep it" in again.err
+    assert "you already keep this claim" in again.err
 
 
 # Prime

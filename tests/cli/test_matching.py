@@ -93,5 +93,5 @@ def test_jobs_changed_before_a_failure_are_reported(cli: Cli, capsys: pytest.Cap
     context = Context(Console(is_json=False), resolve_store(None, is_interactive=False))
     with pytest.raises(Unreachable):
         operate_on_matching(arguments, context, cli.store.discard, fail, "discarded")  # type: ignore[arg-type]
-    message = "octostore: discarded 200 dead jobs before this; run the command again for the rest\n"
+    message = "octostore: discarded 200 dead jobs before stopping; run the command again for the rest\n"
     assert capsys.readouterr().err == message

@@ -191,10 +191,10 @@ def test_the_story_of_a_dead_job_is_complete(cli: Cli, queue: str) -> None:
     assert [line[29:] for line in lines[lines.index("story") + 1 : -1]] == [
         f"enqueued in {queue} as import",
         "ann claimed it",
-        "ann failed: Traceback … OSError: no space left (look at the disk); it is back in its queue",
+        "ann failed: Traceback … OSError: no space left (look at the disk); the job is back in its queue",
         "requeued by " + cli.store.whoami().name + "; 1 attempt used up",
         "ann claimed it (attempt 2)",
-        "ann failed: Traceback … OSError: no space left (look at the disk); it is dead now, after 2 attempts",
+        "ann failed: Traceback … OSError: no space left (look at the disk); the job is dead now, after 2 attempts",
     ]
 
 
@@ -207,7 +207,7 @@ def test_a_drained_job_is_not_shown_as_out_of_attempts(cli: Cli, queue: str) -> 
     lines = cli.call("dead", cli.job, "--story").out.splitlines()
     assert [line[29:] for line in lines[lines.index("story") + 3 : -1]] == [
         f"ann was asked to stop by {by} (the job is then cancelled): not needed",
-        "ann released it; it is dead now",
+        "ann released it; the job is dead now",
         f"cancelled by {by}: not needed",
     ]
 
@@ -310,7 +310,7 @@ def test_a_job_that_is_cancelled_while_somebody_has_it(cli: Cli) -> None:
 def test_an_owner_that_is_asked_to_stop(cli: Cli, command: list[str], then: str) -> None:
     lease = cli.lease()
     done = cli.call(*command, cli.job, "--reason", "going down")
-    message = f"ann will be asked to stop {cli.job} at its next heartbeat{then}\n"
+    message = f"at its next heartbeat, ann will be asked to stop {cli.job}{then}\n"
     assert (done.code, done.out) == (0, message)
     assert "not delivered yet: going down" in cli.call("owner", cli.job).out
     heartbeat = cli.call("heartbeat", cli.job, "--lease-id", lease)

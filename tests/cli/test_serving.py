@@ -99,7 +99,7 @@ def test_tokens(cli: Cli) -> None:
     made = cli.run("token", "create", name, "--prefix", "deploy-", "--expires-in", "90d")
     assert (made.code, made.err) == (0, "")
     first, id_line, token_line, last = made.out.splitlines()
-    assert first.startswith(f"{name} may read and claim jobs named deploy-…, until 20")
+    assert first.startswith(f"{name}'s token: read and claim for jobs named deploy-…, valid until 20")
     assert last == "This token is not shown again. Keep it where only its user can read it."
     token_id, token = id_line.split()[1], token_line.split()[1]
     assert token.startswith("octo_")

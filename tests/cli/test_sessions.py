@@ -166,7 +166,7 @@ def test_a_session_is_handed_over(cli: Cli, name: str, way: str) -> None:
     done = cli.run("hand-over", name, "--to", "bob", "--note", "the tests still fail", **env)
     assert (done.code, done.err) == (0, "")
     both = f"{cli.job}-0, {cli.job}-1"
-    assert done.out.startswith(f"handed {name} over to bob, with {both}; bob must open it before ")
+    assert done.out.startswith(f"handed {name} over to bob, with {both}; bob must open the session before ")
     assert done.out.endswith(" UTC\n")
 
     assert row_of(cli, name).endswith(f"handed over to bob, not opened yet; {cli.job}-0, {cli.job}-1")

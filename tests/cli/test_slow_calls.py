@@ -32,7 +32,7 @@ def test_a_server_that_is_not_running(line: list[str]) -> None:
 
 def test_a_server_that_says_nothing() -> None:
     with Proxy().always(say_nothing) as proxy, at_terminal(proxy.url, "owner", "job") as waiting:
-        waiting.until(f"octostore: no answer yet from {proxy.url}, trying until ")
+        waiting.until(f"octostore: no reply yet from {proxy.url}, trying until ")
 
 
 def test_a_file_that_somebody_else_writes_to(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_a_file_that_somebody_else_writes_to(tmp_path: Path) -> None:
     with closing(apsw.Connection(str(path))) as other:
         other.execute("BEGIN IMMEDIATE")
         with at_terminal(f"sqlite:///{path}", "release", "job", "--lease-id", "wrong") as waiting:
-            waiting.until(f"octostore: no answer yet from sqlite:///{path}, trying until ")
+            waiting.until(f"octostore: no reply yet from sqlite:///{path}, trying until ")
             other.execute("ROLLBACK")
             waiting.until("is lost")
 

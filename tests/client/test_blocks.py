@@ -231,7 +231,10 @@ def test_a_block_is_entered_once(port: Port) -> None:
     block = octostore.OctoStore(port).hold("job")
     with block:
         pass
-    with pytest.raises(octostore.InvalidInput, match=r"hold\('job'\) has already been entered; call it again"), block:
+    with (
+        pytest.raises(octostore.InvalidInput, match=r"hold\('job'\) has already been entered; for another, call "),
+        block,
+    ):
         pass
     assert events_of(port) == ["claimed", "released"]
 

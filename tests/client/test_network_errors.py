@@ -25,7 +25,7 @@ def test_the_reason_comes_without_the_errno() -> None:
 
 def test_https_to_a_server_that_speaks_http_says_so() -> None:
     wrong = ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number (_ssl.c:1006)")
-    assert message_for(wrong).endswith("; is it plain http://?")
+    assert message_for(wrong).endswith("; does the server use plain http://?")
 
 
 def test_without_a_user_in_the_environment_the_account_names_the_person(

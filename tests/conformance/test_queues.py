@@ -213,7 +213,7 @@ def test_handlers_by_kind_get_the_jobs_of_their_kinds_and_no_others(store: OctoS
 
 def test_handlers_by_kind_are_checked_before_anything_is_claimed(store: OctoStore) -> None:
     handlers: Any = {"build": "make"}
-    with pytest.raises(InvalidInput, match="function of one claim for kind 'build', not str"):
+    with pytest.raises(InvalidInput, match="handler for kind 'build' must be a function of one claim, not str"):
         store.work("default", handlers)
     with pytest.raises(InvalidInput, match="kinds includes 'test', which has no handler"):
         store.work("default", {"build": print}, kinds=["test"])

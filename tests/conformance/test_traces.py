@@ -111,8 +111,8 @@ def test_every_way_to_claim_and_enqueue_accepts_a_traceparent(system: System) ->
 )
 def test_a_malformed_traceparent_is_refused(system: System, malformed: Any) -> None:
     store = system.store
-    with pytest.raises(InvalidInput, match="traceparent is not a W3C traceparent"):
+    with pytest.raises(InvalidInput, match="traceparent must be a W3C traceparent"):
         store.enqueue("build", traceparent=malformed)
-    with pytest.raises(InvalidInput, match="traceparent is not a W3C traceparent"):
+    with pytest.raises(InvalidInput, match="traceparent must be a W3C traceparent"):
         store.claim_job("job", traceparent=malformed)
     assert list(store.events()) == []

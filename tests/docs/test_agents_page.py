@@ -29,7 +29,7 @@ TEXT = PAGE.read_text(encoding="utf-8")
 SET_UP = TEXT.partition("\n")[0]
 STEP = re.compile(r"^(?:([\w-]*)\$|(#)) (.*)\n((?:(?![\w-]*\$ |# ).*\n)*)", re.MULTILINE)
 DURATION = re.compile(r"\b\d+(?:\.\d+)?(?:ms|s|m|h)\b(?: \d+(?:s|m))?(?: ago)?|\b(?:just )?now\b")
-TOO_BUSY = ("no answer within 0", "has not answered within")
+TOO_BUSY = ("no reply within 0", "has not answered within")
 """What a hook says if a busy store did not reply in time. The line is then run again, unless the page shows that."""
 
 

@@ -81,7 +81,7 @@ def test_a_store_that_can_be_reached_later(loop: Loop, tmp_path: Path) -> None:
         assert (asked.is_error, asked.status, asked.document["reason"]) == (True, "unreachable", "not_a_database")
         path.unlink()
         assert ann.call("claim_job", job_id="job").status == "claimed"
-    assert "tools will say so until it can be reached" in ann.stderr
+    assert "tools say so until they reach the store" in ann.stderr
 
 
 def test_a_store_in_which_nothing_ever_happened(loop: Loop, tmp_path: Path) -> None:

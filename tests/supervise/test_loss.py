@@ -82,7 +82,7 @@ def test_commands_survive_a_server_restart(served: Served, tmp_path: Path) -> No
     missed, back = done.err.splitlines()
     assert re.fullmatch(
         rf"octostore: heartbeats for job are not getting through \(the server at {again.url} cannot be reached: .*\); "
-        r"the command will be stopped at \d\d:\d\d:\d\d unless one does",
+        r"the command will be stopped at \d\d:\d\d:\d\d unless one gets through",
         missed,
     )
     assert back == "octostore: heartbeats for job are getting through again"

@@ -78,8 +78,8 @@ def _check_store(store: OctoStore) -> Iterator[Check]:
         yield Check(
             name="server",
             status="warning",
-            finding=f"the server runs octostore {probe.version}; this is {__version__}",
-            advice="a call fails if one of them does not know it; upgrade the older one",
+            finding=f"the server runs octostore {probe.version}; this client runs {__version__}",
+            advice="calls that the older version does not know will fail; upgrade it",
         )
 
 
@@ -160,7 +160,7 @@ def _check_permissions(path: Path) -> Check:
             name="permissions",
             status="warning",
             finding=f"other users of this machine can access {path}, and with it every lease",
-            advice=f"run: chmod 600 {path}, unless that is intended",
+            advice=f"if that is not intended, run: chmod 600 {path}",
         )
     return Check(name="permissions", finding="only you can access the file")
 
@@ -186,7 +186,7 @@ def _check_supervision() -> Check:
         name="run",
         status="warning",
         finding="on this system, `octostore run` cannot find processes that leave their group, like daemons",
-        advice="make sure that its commands start none; Linux does not have this limitation",
+        advice="do not run commands that start daemons; Linux does not have this limitation",
     )
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 CHECKPOINT_SHOWN = 2_000
-"""Characters. More than elsewhere, because the new owner has to read it."""
+"""In characters; more than elsewhere, because the new owner has to read the checkpoint."""
 
 
 def print_claim(
@@ -81,7 +81,8 @@ def _empty(status: QueueStatus, console: Console, again: str) -> Iterator[str]:
     yield f"{console.style('empty', 'yellow')}: {queue_in_words(status)}"
     queue = words.shell_quote(status.queue)
     if not status.all_done:
-        yield f"  next       octostore next {queue}{again} --wait 5m    # or --wait alone: until all are done or dead"
+        alone = "or --wait alone: until there is one, or all are done or dead"
+        yield f"  next       octostore next {queue}{again} --wait 5m    # {alone}"
     if status.paused:
         yield f"  resume     octostore queue set {queue} --resume"
     if status.dead:

@@ -26,7 +26,7 @@ def add_command_options(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help=f"how long until others can take over if this machine disappears ({TTL_DEFAULT_SECONDS})",
     )
-    add("--max-run", type=seconds, metavar="S", help="stop the command after this long, as a failure")
+    add("--max-run", type=seconds, metavar="S", help="stop the command after this long, and count that as a failure")
     add(
         "--max-silence",
         type=seconds,
@@ -37,7 +37,7 @@ def add_command_options(parser: argparse.ArgumentParser) -> None:
         "--on-silence",
         choices=get_args(OnSilence),
         default="report",
-        help="what to do if it is stuck: only report it, or stop the command as a failure (report)",
+        help="if the command is stuck: report it, or stop it and count that as a failure; default: report",
     )
     add(
         "--stop-signal",

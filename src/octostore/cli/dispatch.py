@@ -13,7 +13,7 @@ from octostore.cli.subcommands import BY_NAME, Context
 from octostore.core.errors import OctoStoreError
 
 GENERATED = "job-0"
-"""The start of every generated name. Other arguments cannot be truncated generated names."""
+"""The start of every generated name. An argument without it cannot be a truncated generated name."""
 
 
 def print_completions() -> None:

@@ -16,12 +16,12 @@ from octostore.supervise.report import (
 )
 
 VARIABLES = {
-    URL_VARIABLE: "the store: sqlite:///FILE, postgresql://…, or http(s):// for a server (your own file)",
-    HOME_VARIABLE: "folder for your own file and a server's tokens (~/.local/share/octostore)",
+    URL_VARIABLE: "store: sqlite:///FILE, postgresql://…, or http(s):// for a server; default: your own file",
+    HOME_VARIABLE: "folder for your own file and a server's tokens; default: ~/.local/share/octostore",
     TOKEN_VARIABLE: "the token for a server",
     TOKEN_FILE_VARIABLE: "file that contains the token, readable only by you",
     CLEAR_TEXT_VARIABLE: "1 allows sending the token over plain HTTP; trusted networks only",
-    OWNER_VARIABLE: "your name, as others see it (host:pid; claim and next: user@host)",
+    OWNER_VARIABLE: "your name, as others see it; default: host:pid (claim and next: user@host)",
     LEASE_VARIABLE: "the lease id, for commands that need one",
     TOKENS_FILE_VARIABLE: "serve: file of preconfigured tokens",
     "OCTOSTORE_LISTEN_URL": "if PostgreSQL is behind a pooler: URL of a direct connection, for notifications",
@@ -31,7 +31,6 @@ VARIABLES = {
     "SSL_CERT_FILE": "for https://: file of the CA certificates to trust",
     "NO_COLOR": "if set, output has no colours",
 }
-"""With the default in parentheses."""
 
 INSIDE = {
     JOB_VARIABLE: "the job",
@@ -46,4 +45,4 @@ INSIDE = {
     "TRACEPARENT": "the W3C trace context of the attempt; without tracing, the one stored with the job",
     SOCKET_VARIABLE: "the socket through which progress and checkpoint reach run or work",
 }
-"""Set for the commands of `run` and `work`."""
+"""Set for commands that `run` and `work` start."""

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 TERMINATING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 SIGNALLED = 128
-"""Shells add this to the signal number in the exit code of a process that a signal ended."""
+"""In shells, the exit code of a process that a signal ended is this plus the signal number."""
 
 
 @contextmanager

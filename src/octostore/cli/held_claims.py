@@ -26,7 +26,7 @@ class Keeping(msgspec.Struct, frozen=True):
     watched: Process | None
     max_silence: float
     silent_at: Moment | None
-    """When the claim is released unless its owner runs an octostore command."""
+    """When the claim will be released, unless its owner runs an octostore command before then."""
 
 
 class MyClaim(SecretFree, msgspec.Struct, frozen=True, kw_only=True):
@@ -90,9 +90,9 @@ def keeping_in_words(one: MyClaim, now: datetime) -> str:
     """How long the claim lasts."""
     left = "" if one.claim is None else words.until(one.claim.expires_at, now)
     if one.kept is None:
-        return f"{left} left without a heartbeat; its lease is not kept here"
+        return f"{left} left unless a heartbeat arrives; its lease is not kept here"
     if not one.kept.is_alive:
         return f"{left} left; its keeper is gone"
     ends = "" if one.kept.watched is None else f", {one.kept.watched} ends"
-    silent = "" if one.kept.silent_at is None else f", or {words.until(one.kept.silent_at, now)} without a command"
+    silent = "" if one.kept.silent_at is None else f", or {words.until(one.kept.silent_at, now)} pass without a command"
     return f"until released{ends}{silent}"

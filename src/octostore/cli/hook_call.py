@@ -108,7 +108,7 @@ def ask_in_time(address: StoreAddress, ask: "Callable[[Reader], T]") -> T:
     asking.join(PATIENCE_SECONDS)
     if replies:
         return replies[0]
-    raise failed[0] if failed else Unreachable(f"no answer within {PATIENCE_SECONDS:g} s", reason="busy")
+    raise failed[0] if failed else Unreachable(f"no reply within {PATIENCE_SECONDS:g} s", reason="busy")
 
 
 def import_reader(address: StoreAddress) -> None:

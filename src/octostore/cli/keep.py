@@ -61,7 +61,7 @@ def claim_and_keep(arguments: Arguments, context: Context, claim: Claim) -> int:
 
 def _check(arguments: Arguments, url: str | None) -> None:
     if (url or "").lower().startswith("memory:"):
-        raise InvalidInput("--keep", "needs a store that outlives this command, and memory: does not")
+        raise InvalidInput("--keep", "needs a store that outlives this command; `memory:` does not")
     if arguments.lease:
         raise InvalidInput("--lease", "prints the lease, which --keep stores for you instead; use only one of them")
     check_ttl_is_safe_here(arguments.ttl)
@@ -113,7 +113,7 @@ def _keep(keeper: Keeper, store: "OctoStore", leases: KeptLeases, order: Order) 
 def _mention_if_kept(reply: ClaimReply, leases: KeptLeases, owner: str, context: Context) -> None:
     kept = leases.find(owner, reply.job_id or "")
     if kept is not None and kept.fencing_token == reply.fencing_token:
-        context.console.print_message(f"you already keep it; `octostore mine` lists what {owner} holds")
+        context.console.print_message(f"you already keep this claim; `octostore mine` lists what {owner} holds")
 
 
 def _next_lines(job_id: str, arguments: Arguments, context: Context) -> Iterator[str]:

@@ -45,7 +45,7 @@ def add_lease_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--lease-id",
         metavar="L",
-        help=f"the claim's lease; prefer {LEASE_VARIABLE}: other users can see command-line arguments",
+        help=f"the claim's lease id; prefer {LEASE_VARIABLE}: other users can see command-line arguments",
     )
     parser.add_argument(
         "--owner", metavar="O", help="who keeps the claim (OCTOSTORE_OWNER, else the only owner who keeps claims here)"

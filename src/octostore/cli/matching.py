@@ -48,7 +48,9 @@ def operate_on_matching(
             number = change_all(store, **filters, reason=arguments.reason, on_batch=note)
     except BaseException:
         if so_far:
-            context.console.print_message(f"{changed} {_jobs(so_far)} before this; run the command again for the rest")
+            context.console.print_message(
+                f"{changed} {_jobs(so_far)} before stopping; run the command again for the rest"
+            )
         raise
     summary = (
         f"{changed} {_jobs(number)} (out of attempts or cancelled)"

@@ -67,7 +67,7 @@ def _summary(job: JobView, before: JobView | None, changed: str) -> str:
         why = f" ({words.one_line(stop.reason)})" if stop.reason else ""
         return f"{claim.owner} was already asked to stop {job.job_id}{why}; nothing changed"
     if stop.delivered_at is None:
-        what = f"{claim.owner} will be asked to stop {job.job_id} at its next heartbeat"
+        what = f"at its next heartbeat, {claim.owner} will be asked to stop {job.job_id}"
     else:
         what = f"{claim.owner} has been asked to stop {job.job_id}"
     return what + (f"; the job will be cancelled when {claim.owner} stops" if stop.cancels else "")

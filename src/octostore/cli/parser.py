@@ -47,7 +47,7 @@ _SYNONYMS = {
     "whois": "owner",
     "worker": "work",
 }
-"""What other tools call it, and what it is called here."""
+"""What other tools call a command, and what it is called here."""
 
 
 class UsageError(Exception):

@@ -20,7 +20,7 @@ AFTER_SECONDS = 1.0
 BUSY_SECONDS = 10.0
 """How long to wait for a store that this process opens itself: a busy file or a silent database."""
 RECENT_SECONDS = 2.0
-"""An older failure has been overcome: attempts are closer together than this."""
+"""A failure longer ago than this has been overcome: attempts are closer together."""
 AGAIN_SECONDS = 60.0
 """The shortest time between two messages."""
 
@@ -112,7 +112,7 @@ class _SlowCallWatcher:
 
 def _problem(call: _Call, now: float) -> str | None:
     if call.fault is None:
-        return None if call.is_waiting else "no answer yet from"
+        return None if call.is_waiting else "no reply yet from"
     return "cannot reach" if now < call.until and now - call.failed_at < RECENT_SECONDS else None
 
 

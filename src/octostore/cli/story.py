@@ -30,7 +30,7 @@ _ENDINGS = {
     "expired": "disappeared",
     "force_released": "lost it (force-released)",
     "cancelled": "lost it (cancelled)",
-    "undone": "disconnected before it got the claim",
+    "undone": "disconnected (before it got the claim)",
 }
 
 
@@ -101,7 +101,7 @@ def _missed(data: dict[str, Any]) -> str:
     if heard is None:
         return ""
     ttl = f" (TTL {words.duration(data['ttl_ms'] / 1_000)})" if data.get("ttl_ms") else ""
-    late = f"; noticed {words.duration(data['late_ms'] / 1_000)} later" if data.get("late_ms", 0) >= LATE_MS else ""
+    late = f"; noticed {words.duration(data['late_ms'] / 1_000)} late" if data.get("late_ms", 0) >= LATE_MS else ""
     return f": no heartbeat since {heard:%H:%M:%S}{ttl}{late}"
 
 
@@ -109,9 +109,9 @@ def _next_status(data: dict[str, Any]) -> str:
     match data["status"]:
         case "dead":
             attempts = data.get("attempts")
-            return "; it is dead now" + (f", after {words.count(attempts, 'attempt')}" if attempts else "")
+            return "; the job is dead now" + (f", after {words.count(attempts, 'attempt')}" if attempts else "")
         case "queued":
-            return "; it is back in its queue"
+            return "; the job is back in its queue"
         case _:
             return ""
 
@@ -180,7 +180,7 @@ _SENTENCES: dict[str, Callable[[Event, dict[str, Any]], str]] = {
     "expired": _expired,
     "stuck": _stuck,
     "undone": lambda _, data: (
-        f"{data['owner']}'s claim was undone: it disconnected before the reply{_next_status(data)}"
+        f"{data['owner']}'s claim was undone: the owner disconnected before the reply{_next_status(data)}"
     ),
     **dict.fromkeys(_BY_OPERATORS, _by_operator),
     "requeued": _requeued,
@@ -197,7 +197,7 @@ _SENTENCES: dict[str, Callable[[Event, dict[str, Any]], str]] = {
     ),
     "session_closed": lambda event, data: f"{_who(event, data)} closed {_whose(event, data)} session{_phase(data)}",
     "session_expired": lambda _, data: f"{data['agent']} disappeared with its session{_missed(data)}{_phase(data)}",
-    "session_undone": lambda _, data: f"{data['agent']}'s session was undone: it disconnected before the reply",
+    "session_undone": lambda _, data: f"{data['agent']}'s session was undone: the agent disconnected before the reply",
     "restored": lambda _, data: f"restored from a backup that ended with event {data['after']}",
     "token_created": lambda event, data: f"{event.actor} created a token for {data['name']}",
     "token_rotated": lambda _, data: f"{data['name']}'s token was rotated",

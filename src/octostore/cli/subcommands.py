@@ -59,7 +59,7 @@ SUBCOMMANDS = [
     Subcommand("enqueue", QUEUES, "put a job in a queue"),
     Subcommand("next", QUEUES, "claim the next job of a queue"),
     Subcommand("work", QUEUES, "run a command for each job in a queue"),
-    Subcommand("queues", QUEUES, "list queues: what waits, runs and is done, and how fast"),
+    Subcommand("queues", QUEUES, "list queues, their jobs by status, and their throughput"),
     Subcommand("queue", QUEUES, "pause, resume or limit a queue"),
     Subcommand("dead", QUEUES, "list dead jobs: out of attempts, or cancelled"),
     Subcommand("requeue", QUEUES, "run a dead or finished job again"),

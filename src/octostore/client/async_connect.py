@@ -62,5 +62,5 @@ def require_client(url: str | None, extra: str) -> None:
     if is_server(url) and find_spec("aiohttp") is None:
         from octostore.extras import how_to_add  # noqa: PLC0415
 
-        problem = f"names a server, which needs aiohttp; to install it: {how_to_add(extra)}"
+        problem = f"names a server; asyncio needs aiohttp for that; to install it: {how_to_add(extra)}"
         raise InvalidInput("url", problem)

@@ -22,7 +22,7 @@ class Authority:
 
     def __init__(self, clock: Callable[[], float] = boottime, lateness: Lateness = own_lateness) -> None:
         self.on_renewed: Callable[[float], None] | None = None
-        """Called with the new end, each time it becomes later."""
+        """Called with the new end after each renewal."""
         self._clock = clock
         self._lateness = lateness
         self._ttl = 0.0

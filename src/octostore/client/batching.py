@@ -14,7 +14,7 @@ from octostore.core.replies import ClaimReply
 from octostore.stores.ids import new_request_id
 
 CALL_BYTES, ROOM_BYTES = 3 * 1_024 * 1_024, 1_024
-"""The size of one call, below the 4 MiB that servers accept, and what each command needs besides its documents."""
+"""Maximum size of one call, below the 4 MiB that servers accept, and what each command needs besides its documents."""
 
 ClaimOrLease: TypeAlias = ClaimReply | tuple[str, str]
 

@@ -133,7 +133,7 @@ class _HeartbeatThread:
     def __init__(self) -> None:
         self._news = threading.Condition()
         self._due: list[tuple[float, int, Heartbeater]] = []
-        """A heap. Stopped heartbeaters, and entries that are out of date, stay in it and have nothing to do."""
+        """A heap. Stopped heartbeaters and outdated entries stay in it until they are due, and then do nothing."""
         self._numbers = count()
         self._thread: threading.Thread | None = None
 

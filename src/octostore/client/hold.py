@@ -89,8 +89,8 @@ def refusal(reply: ClaimReply) -> OctoStoreError:
     if reply.pause is not None:
         paused = f"its queue {reply.queue} is {pause_in_words(reply.pause)}"
         return Conflict(f"job {job_id!r} cannot be claimed now: {paused}", status=reply.status)
-    when = f"{reply.available_at:%Y-%m-%d %H:%M:%S} UTC" if reply.available_at else "later"
-    return Conflict(f"job {job_id!r} cannot be claimed before {when}", status=reply.status)
+    when = f"before {reply.available_at:%Y-%m-%d %H:%M:%S} UTC" if reply.available_at else "now"
+    return Conflict(f"job {job_id!r} cannot be claimed {when}", status=reply.status)
 
 
 class Granted(NamedTuple):
@@ -146,7 +146,9 @@ class BlockBase(Generic[C]):
 
     def _use(self) -> None:
         if self._is_used:
-            raise InvalidInput("block", f"of {self._call} has already been entered; call it again for each block")
+            raise InvalidInput(
+                "block", f"of {self._call} has already been entered; for another, call {self._call} again"
+            )
         self._is_used = True
 
     def _recreate_cm(self) -> Self:
@@ -184,7 +186,9 @@ def _check_runs_when_called(function: Callable[..., Any], call: str) -> None:
 
     if any(runs_later(function) for runs_later in (iscoroutinefunction, isasyncgenfunction, isgeneratorfunction)):
         name = getattr(function, "__name__", "the function")
-        raise InvalidInput("function", f"cannot be decorated: {call} would end before {name} runs; use it inside")
+        raise InvalidInput(
+            "function", f"cannot be decorated: {call} would end before {name} runs; use {call} inside {name}"
+        )
 
 
 def renewed(call: HoldCall) -> HoldCall:

@@ -12,7 +12,7 @@ from octostore.core.errors import InvalidInput
 from octostore.stores.clock import boottime
 
 SAFETY = 3.0
-"""The next delay may be longer than any seen so far, but hardly by more than this factor."""
+"""The next delay may be longer than any seen so far, but rarely by more than this factor."""
 HALF_LIFE_SECONDS = 10.0
 """How fast delays are forgotten."""
 DELAY_MAX_SECONDS = 1.0
@@ -22,7 +22,7 @@ MARGIN_SHARE_MAX = 1 - LATE_SHARE
 NAPS, NAPS_IF_BUSY = 5, 25
 NAP_SECONDS = 0.002
 BUSY_SECONDS = 0.005
-"""After a delay this long, a few naps are not enough to measure the worst."""
+"""After a delay this long, a few naps are not enough to measure the worst delay."""
 
 
 class Lateness:
@@ -56,7 +56,7 @@ class Lateness:
 
 
 own_lateness = Lateness()
-"""This process's, measured by the thread that sends heartbeats."""
+"""The delays of this process, measured by the thread that sends heartbeats, and before a claim with a short TTL."""
 
 
 def safety_margin(ttl: float, *delays: float) -> float:

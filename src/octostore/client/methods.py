@@ -144,7 +144,7 @@ def question_method(build: Callable[Concatenate[Any, P], Question[A_co]]) -> Awa
 
 
 Steps: TypeAlias = Generator[Callable[[Any], Any], Any, T]
-"""For calls that take several: yields what to do with the port, is sent the reply, and returns the result."""
+"""For calls that take several steps: yields what to do with the port, is sent the reply, and returns the result."""
 
 
 def steps_method(build: Callable[Concatenate[Any, P], Steps[T]]) -> Awaited[P, Steps[T], T]:

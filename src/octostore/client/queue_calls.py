@@ -28,7 +28,7 @@ class WorkCall(NamedTuple):
     claim: c.Command[ClaimReply]
     ttl: float
     handlers: Mapping[str | None, Callable[[Any], Any]]
-    """By kind; or one for every kind, under None."""
+    """Each kind's handler; or, under None, one handler for all kinds."""
     concurrency: int
     stop: Any
     limits: WorkLimits
@@ -60,8 +60,8 @@ def by_kind(handler: Handlers[Any]) -> Mapping[str | None, Callable[[Any], Any]]
         raise InvalidInput("handler", "must not be an empty dict")
     for kind, function in handlers.items():
         if not callable(function):
-            named = "" if kind is None else f" for kind {kind!r}"
-            raise InvalidInput("handler", f"must be a function of one claim{named}, not {type(function).__name__}")
+            named = "" if kind is None else f"for kind {kind!r} "
+            raise InvalidInput("handler", f"{named}must be a function of one claim, not {type(function).__name__}")
     return handlers
 
 

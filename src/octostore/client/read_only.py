@@ -15,7 +15,7 @@ from octostore.stores.opening import Where, find_store
 from octostore.stores.reading import ask
 
 FULL_DISK_POLL_SECONDS = 1.0
-"""How often to poll the log of a file that each poll locks."""
+"""How often to poll the log on a full disk, where each poll locks the file."""
 
 
 def open_read_only(url: str | None) -> Reader:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 OnEvent: TypeAlias = Callable[[int], None]
 
 NAMES_BYTES = 8 * 1_024
-"""How many bytes of a URL may be names: servers and proxies refuse longer ones."""
+"""How many bytes of a URL may be names: servers and proxies refuse longer URLs."""
 
 
 class ReadingPort(Protocol):

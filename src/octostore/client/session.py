@@ -34,7 +34,7 @@ class KeptSession:
     """A session that this process has open: `Session` and `AsyncSession`."""
 
     reply: SessionReply
-    """The reply that opened it."""
+    """The reply to the call that opened it."""
     session_id: str
     """Its id, to resume it with."""
     context: Any
@@ -44,7 +44,7 @@ class KeptSession:
     phase: Phase
     """What it was doing when it was last saved."""
     note: str | None
-    """The note of the agent that handed it over, if any."""
+    """The note from the agent that handed it over, if any."""
     in_flight: list[InFlight]
     """The jobs it was working on before it was resumed, with their checkpoints."""
     stop_requested: dict[str, StopView]

@@ -15,7 +15,7 @@ SIGNALLED = 128
 Note = Callable[[signal.Signals], object]
 
 _callbacks: list[Note] = []
-"""Several if one thread runs several loops, as asyncio can. Each is called."""
+"""More than one if the main thread runs several work loops, as it can with asyncio. Each is called."""
 _replaced: dict[signal.Signals, Any] = {}
 """The handlers that were installed before."""
 

@@ -6,14 +6,14 @@ from octostore.core.replies import JobView, SessionView
 from octostore.core.verify import Verification, Verifier, key_of, named
 
 LOOKS = 20
-"""How many times to reread a job or session that changes before the log is read."""
+"""How many times to reread a job or session that keeps changing before it can be compared with the log."""
 
 
 def verify(store: Reader, on_event: OnEvent | None = None) -> Verification:
     """Call `on_event` with the `seq` of each event."""
     who = store.whoami()
     if who.prefix or "admin" not in who.scopes:
-        raise NotAllowed("verifying the log means reading all of it, which needs an admin token")
+        raise NotAllowed("verifying the log means reading all of it, which needs an admin token without a prefix")
     return _Verifying(store, on_event or (lambda _seq: None)).run()
 
 

@@ -40,7 +40,7 @@ log = logging.getLogger("octostore.work")
 
 CONCURRENCY_MAX = 1_000
 WAIT_SECONDS = 1.0
-"""How long one claim waits for a job; in between, a worker checks whether it should stop."""
+"""How long one claim waits for a job; between claims, a worker checks whether it should stop."""
 UNREACHABLE_PAUSE_SECONDS = 1.0
 STOP_GRACE_SECONDS = 2.0
 """How long handlers have to stop by themselves, after the second signal or after `max_run`."""

@@ -32,7 +32,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     """Raises `InvalidInput` if it is built with a field that is out of bounds."""
 
     CHECKS: ClassVar[dict[str, Check]] = {}
-    """Checks for fields that mean something else here."""
+    """A class's own checks, for fields that have no general check or mean something else in this class."""
 
     def __post_init__(self) -> None:
         for name, default, check in _checks(type(self)):
@@ -72,7 +72,7 @@ def _check_flag(field: str, value: bool) -> None:
 
 def _check_lease(field: str, lease_id: str | None) -> None:
     if lease_id is None:
-        raise InvalidInput(field, "is None: that claim did not succeed; look at its `status`")
+        raise InvalidInput(field, "is None: the claim it comes from did not succeed; check the reply's `status`")
     check_line(field, lease_id, limits.LEASE_ID_BYTES)
 
 
@@ -95,7 +95,7 @@ def _check_digest(field: str, digest: bytes) -> None:
 
 def _check_scopes(field: str, scopes: tuple[Scope, ...]) -> None:
     if not scopes or len(set(scopes)) != len(scopes) or not set(scopes) <= set(get_args(Scope)):
-        raise InvalidInput(field, f"must be one or more of {', '.join(get_args(Scope))}, each once")
+        raise InvalidInput(field, f"must be one or more of {', '.join(get_args(Scope))}, each at most once")
 
 
 def against(check: Callable[[str, Any, Any], None], limit: Any) -> Check:
@@ -107,7 +107,7 @@ def between(check: Callable[[str, Any, int, int], None], low: int, high: int) ->
 
 
 check_session_id = against(check_name, limits.SESSION_ID_BYTES)
-"""A session id of the caller's own."""
+"""The id of one of the caller's own sessions."""
 
 
 def check_session_name(field: str, name: str) -> None:

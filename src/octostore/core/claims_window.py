@@ -17,7 +17,7 @@ from octostore.core.session_keys import id_of
 from octostore.core.working_set import WorkingSet
 
 Group: TypeAlias = Literal["lost", "stuck", "late", "stopping", "taken over", "live", "failed", "dead", "ended"]
-"""The order of jobs: what can go wrong now comes before what already has, however much of that there is."""
+"""The order of jobs: losses and live claims come before failed and dead jobs, however many of those there are."""
 RANKS: dict[Group, int] = {group: rank for rank, group in enumerate(get_args(Group))}
 WAITING = {"free", "queued"}
 SortKey: TypeAlias = tuple[int, int, str]
@@ -29,14 +29,14 @@ class Glance(msgspec.Struct, frozen=True):
     job_id: str
     status: Status
     claimed_at: int | None = None
-    """Of the claim, like the fields below."""
+    """Of the claim, like the fields below up to `is_stopping`."""
     expires_at: int | None = None
     ttl_ms: int | None = None
     max_silence_ms: int | None = None
     last_progress_at: int | None = None
     is_stopping: bool = False
     how: str | None = None
-    """How the previous claim ended, or that an operator has discarded the job since."""
+    """How the previous claim ended, unless the job has changed since."""
     ended_at: int = 0
     """When it ended; or, if only losses count, when the last loss was."""
     is_taken_over: bool = False
@@ -186,7 +186,7 @@ class JobStory(msgspec.Struct, frozen=True):
     job: Job
     ended: list[EndedClaim]
     is_of_losses: bool = False
-    """Whether it is shown because of its losses. If so, these and the claims after them come before all others."""
+    """Whether it is shown because of its losses. If so, these and the claims right after them are left out last."""
 
     @property
     def shown(self) -> list[EndedClaim]:

@@ -336,7 +336,7 @@ class SetQueue(Command[QueueView], frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         Checked.__post_init__(self)
         if self.max_claimed is msgspec.UNSET and self.paused is None:
-            raise InvalidInput("max_claimed", "or paused is required: there is nothing to change")
+            raise InvalidInput("max_claimed", "or paused is required; otherwise, there is nothing to change")
 
 
 class OpenSession(Command[SessionReply], frozen=True, kw_only=True):
@@ -363,7 +363,7 @@ class _SessionCommand(Command[R_co], frozen=True, kw_only=True):
     """A write to a session by the holder of its lease; without one, by its principal if a lock client opened it."""
 
     session_id: str
-    """Its id; `principal/id` for another principal's session. Commands that open or bind to one take only the id."""
+    """Its id; `principal/id` for another principal's session, unless the command opens it or binds a claim to it."""
     lease_id: str | None = None
 
 

@@ -77,7 +77,7 @@ def _is_deeper(value: Any, depth: int) -> bool:
 
 def _read_strictly(field: str, document: bytes, depth: int = JSON_DEPTH) -> Any:
     if document.startswith(b"\xef\xbb\xbf"):
-        raise InvalidInput(field, "begins with a byte order mark, which JSON does not have")
+        raise InvalidInput(field, "begins with a byte order mark, which JSON does not allow")
     try:
         value = _from_text(document.decode())
     except UnicodeDecodeError as error:

@@ -50,7 +50,7 @@ KINDS_MAX = 100
 PID_MAX = 2**32 - 1
 
 PREVIOUS_KEPT = 5
-"""How many ended attempts a job remembers: for its successor, and to recognise a repeated release."""
+"""How many ended attempts a job remembers: for the next owner, and to recognise a repeated release."""
 
 REQUESTS_KEPT = 10_000
 REQUESTS_KEPT_MS = 3_600_000
@@ -63,10 +63,10 @@ TASK_QUEUES_MAX = 10
 """How many queues one call may search for a session's next task."""
 
 SWEEP_LIMIT = 100
-"""The maximum number of expiries one write transaction records, so that no single call pays for a mass death.
+"""How many expiries a write transaction records, so that no single call pays for the death of many owners.
 
-If more have expired, a claim of the next job records as many again from its own queue: the first job may be behind
-them.
+If more have expired, a claim of the next job in a queue records up to as many again from that queue: the job to claim
+may be one of them.
 """
 
 RECOVER_LIMIT = 1_000
@@ -77,23 +77,23 @@ FIGURES_QUEUES = 100
 
 EMPTY_COUNT_MAX = 100
 QUEUE_COUNT_MAX = 10_000
-"""How far the jobs of a queue are counted: for a claim that finds nothing, which idle workers repeat constantly while
-others wait to write; and for an explicit question.
+"""How far the jobs of a queue are counted: the first for a claim that finds nothing, because idle workers repeat it
+constantly while others wait to write; the second for an explicit question.
 """
 QUEUES_SHOWN = 200
 QUEUES_LOOKED_AT = 10_000
-"""The maximum number of queues listed, and of queues, by name, among which the longest are found."""
+"""The maximum number of queues listed, and how many queues (by name) the longest are chosen from."""
 LOOK_BACK_EVENTS = 50_000
 LOOK_BACK_MS = 3_600_000
 BUCKET_MS = 60_000
-"""How far back in the log queue activity is read, for how long it is reported, and in what steps."""
+"""How many of the newest events are read for a queue's activity, how far back it is reported, and in what steps."""
 OWNERS_SHOWN = 5
 OWNERS_FROM_CLAIMS = 20
-"""The maximum number of owners in a queue's status, and of claims, by name, among which they are found."""
+"""The maximum number of owners in a queue's status, and how many claims (by name) they are taken from."""
 CLAIMS_LOOKED_THROUGH = 1_000
 """The maximum number of a queue's claims scanned for given kinds, which have no index."""
 JOBS_LOOKED_THROUGH = 2_000
-"""The same for a page of one owner's or kind's jobs."""
+"""The maximum number of jobs scanned for a page of one owner's or kind's jobs."""
 
 FIGURES_AGE_MAX_MS = 60_000
 """The maximum age of figures that a caller may accept."""
@@ -113,7 +113,7 @@ BATCH_STEP = 100
 
 PAGE_DEFAULT, PAGE_MAX = 100, 1_000
 MATCHING_DEFAULT, MATCHING_MAX = 100, 500
-"""The maximum number of dead jobs that one call, which is one transaction, scans, and requeues or discards."""
+"""How many dead jobs one call requeues or discards in its single transaction: by default, and at most."""
 
 HEARTBEATS_MAX = 200
 """The maximum number of jobs whose heartbeats one call or stream may ask for."""

@@ -20,7 +20,7 @@ HowEnded: TypeAlias = Literal[
     "released", "done", "failed", "deferred", "expired", "force_released", "cancelled", "undone"
 ]
 LOSSES: tuple[HowEnded, ...] = ("expired", "force_released")
-"""How an owner can lose a claim it has not released."""
+"""How an owner can lose a claim it has not released. Not `cancelled`: a cancelled job is not taken over."""
 LastOutcome: TypeAlias = HowEnded | Literal["discarded"]
 RequestEnd: TypeAlias = HowEnded | Literal["closed", "handed_over"]
 Scope: TypeAlias = Literal["read", "claim", "admin"]
@@ -110,7 +110,7 @@ class Attempt(SecretFree, msgspec.Struct, frozen=True, omit_defaults=True):
     error: str | None = None
     note: str | None = None
     reason: str | None = None
-    """Why an operator took it away."""
+    """Why it ended, if an operator, its session or an undo ended it."""
     traceparent: str | None = None
     lease_id: str = ""
 
@@ -203,7 +203,7 @@ class Session(SecretFree, msgspec.Struct):
     save_number: int | None = None
     """The newest context, as numbered by the holder; older ones are late."""
     without_lease: bool = False
-    """A lock client's session, which has no lease: its principal may write to it without one."""
+    """A lock client's session: its principal may write to it without its lease."""
 
 
 class Pause(msgspec.Struct, frozen=True, omit_defaults=True):

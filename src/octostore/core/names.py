@@ -12,9 +12,9 @@ from octostore.core.errors import InvalidInput
 from octostore.core.limits import JOB_ID_BYTES, NAME_COMPONENT_BYTES, check_size, encode_utf8
 
 SIGNS = "-_."
-"""The characters allowed in the name of a queue, kind, session or lock."""
+"""Besides letters and digits, the characters allowed in the name of a queue, kind, session or lock."""
 JOB_SIGNS = SIGNS + "#:@+="
-"""The characters allowed in the name of a job."""
+"""The same for the name of a job."""
 _is_plain_job_id = re.compile(r"[A-Za-z0-9_#:@+=-][A-Za-z0-9_.#:@+=-]{0,63}").fullmatch
 """The usual case: one component of ASCII that is not `.` or `..`."""
 _is_free_of_job_signs = frozenset("#:@+=").isdisjoint

@@ -46,7 +46,7 @@ class Needs(msgspec.Struct):
     claims_of: set[SessionKey] = msgspec.field(default_factory=set)
     """Sessions whose bound claims are all needed."""
     beside: set[str] = msgspec.field(default_factory=set)
-    """Jobs for which every claim bound to the same session is needed."""
+    """Jobs for which every claim bound to the same session as theirs is needed."""
     news_of: set[SessionKey] = msgspec.field(default_factory=set)
     """Sessions whose bound claims are needed only if the owner was asked to stop, or may be stuck."""
     in_flight_of: set[SessionKey] = msgspec.field(default_factory=set)

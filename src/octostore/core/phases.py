@@ -21,7 +21,7 @@ def next_phase(session: Session, wanted: Phase | None) -> Phase | None:
     if wanted not in NEXT[session.phase]:
         may_be = ", ".join(sorted(NEXT[session.phase]))
         raise Conflict(
-            f"session {session.session_id!r} is {session.phase}, and cannot be {wanted} next: only {may_be}",
+            f"session {session.session_id!r} is {session.phase}, and cannot be {wanted} next; allowed: {may_be}",
             status=session.phase,
         )
     return wanted

@@ -13,10 +13,10 @@ class QueueCounts(msgspec.Struct):
 
     ready: int = 0
     oldest_due_at: int | None = None
-    """Since when the first of these could have been claimed."""
+    """When the oldest ready job became due."""
     later: int = 0
     due_at: int | None = None
-    """When the first of the later ones is due."""
+    """When the first of the later jobs is due."""
     claimed: int = 0
     owners: list[tuple[str, str]] = []
     """(job, owner) of the first `OWNERS_FROM_CLAIMS` claims by name."""

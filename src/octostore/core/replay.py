@@ -24,7 +24,7 @@ class Replay:
         self.ws.queues = defaultdict(lambda: None)
         self.ws.tokens = defaultdict(lambda: None)
         self._principals: dict[str, str] = {}
-        """Session ids from earlier versions, each of which belonged to one principal forever."""
+        """Session id -> its principal: in events from earlier versions, an id belonged to one principal forever."""
 
     def take(self, entry: LogEntry, *, past_a_gap: bool = False) -> None:
         """Raises `GapInLog`, except for the gap that restoring a backup leaves."""

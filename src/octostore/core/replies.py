@@ -38,7 +38,7 @@ class StopView(Reply, frozen=True):
     requested_at: Moment
     requested_by: str
     cancels: bool
-    """Whether the job is dead once the claim ends, unless it is done."""
+    """Whether the job will be dead once the claim ends, unless the outcome is `done`."""
     delivered_at: Moment | None
     """When the owner first learned of it."""
 
@@ -113,7 +113,7 @@ class AttemptView(Reply, frozen=True):
     note: str | None
     """Its owner's note for the next owner."""
     reason: str | None = None
-    """Why an operator ended it."""
+    """Why it ended, if an operator, its session or an undo ended it."""
     traceparent: str | None = None
     """The W3C trace context of that attempt."""
 
@@ -268,7 +268,7 @@ class JobView(Reply, frozen=True, dict=True):
     """The live claim, if any."""
     owner: str | None
     last_outcome: LastOutcome | None
-    """How the last claim ended."""
+    """How the last claim ended, unless an operator has `cancelled` or `discarded` the job since."""
     error: str | None
     note: str | None
     raw_payload: msgspec.Raw = raw("payload")
@@ -372,7 +372,7 @@ class KeepaliveReply(Reply, frozen=True):
     remaining_ms: int
     renew_after_ms: int
     stuck_jobs: list[str] = []
-    """Its jobs that have reported no progress for `max_silence` seconds."""
+    """Its jobs for which you have reported no progress for `max_silence` seconds."""
     stop_requested: dict[str, StopView] = {}
     """Its jobs that someone wants stopped."""
 
@@ -458,9 +458,9 @@ class QueueStatus(Reply, frozen=True):
     all_done: bool
     """Whether no job is ready, due later or claimed. Also true for a queue that never had a job."""
     ready: int
-    """Can be claimed now, unless the queue is paused or `max_claimed` jobs are already claimed."""
+    """Jobs that can be claimed now, unless the queue is paused or `max_claimed` jobs are already claimed."""
     later: int
-    """Scheduled, deferred or waiting for a retry."""
+    """Jobs that are scheduled, deferred or waiting for a retry."""
     available_at: Moment | None
     """When the first of the `later` jobs is due."""
     claimed: int
@@ -475,7 +475,7 @@ class QueueStatus(Reply, frozen=True):
     oldest_due_at: Moment | None = None
     """When the oldest `ready` job became due."""
     paused: bool = False
-    """Nothing can be claimed; `pause` says who paused the queue, and why."""
+    """If true, nothing can be claimed; `pause` says who paused the queue, and why."""
     pause: PauseView | None = None
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 NAMES_LOOKED_AT = 16
-"""At each position, in either direction."""
+"""How many names are compared after each position, and before the first one."""
 PARTS_LEFT_OUT = 2
 SUGGESTED_MAX = 3
 LEAST_RATIO = 0.7

@@ -11,7 +11,7 @@ _LENGTH = len(EXAMPLE)
 
 def check_traceparent(field: str, traceparent: str) -> None:
     if not isinstance(traceparent, str) or not _is_valid(traceparent):
-        raise InvalidInput(field, f"is not a W3C traceparent of version 00, for example {EXAMPLE}")
+        raise InvalidInput(field, f"must be a W3C traceparent of version 00, for example {EXAMPLE}")
 
 
 def traceparent_from(text: str | None) -> str | None:

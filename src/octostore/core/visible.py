@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 
 EMOJI_STYLE = "\ufe0f"
-"""Asks for the preceding symbol to be drawn as an emoji, as in ⚠️. Kept there; elsewhere invisible, so escaped."""
+"""Asks for the preceding symbol to be drawn as an emoji, as in ⚠️. Kept after a symbol, and escaped elsewhere."""
 _UNSEEN = "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U0001d159\U000e0000-\U000e0fff]"
 """Printable according to Python, yet invisible. Compiled on first use, which for most processes is never."""
 _SPACES = frozenset(" \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000")

@@ -9,7 +9,7 @@ from octostore.core.errors import InvalidInput
 from octostore.fencing.errors import MissingRow, StaleToken, check_token
 
 ParamStyle = Literal["qmark", "named", "format", "pyformat", "numeric_dollar"]
-"""How a driver writes parameters: `?`, `:p1`, `%s`, `%(p1)s` (as PEP 249 names them), or `$1`."""
+"""How a driver writes parameters: `?`, `:p1`, `%s` or `%(p1)s`, under their names in PEP 249, or `$1`."""
 
 _PLACEHOLDERS: dict[ParamStyle, str] = {
     "qmark": "?",
@@ -197,10 +197,12 @@ def _check(key: Mapping[str, object], values: Mapping[str, object], fence: str) 
         raise InvalidInput("key", "is empty: it must name the row")
     for name, value in key.items():
         if value is None:
-            raise InvalidInput("key", f"has None for {name!r}, which equals nothing in SQL")
+            raise InvalidInput("key", f"has None for {name!r}; in SQL, NULL equals nothing")
     # SQLite does not tell names apart by case.
     if str(fence).lower() in {str(name).lower() for name in (*key, *values)}:
-        raise InvalidInput("fence", f"is {fence!r}, which is also in the key or the values; only the token goes there")
+        raise InvalidInput(
+            "fence", f"is {fence!r}, which is also in the key or the values; that column is only for the token"
+        )
 
 
 def _only_column(row: Any) -> Any:

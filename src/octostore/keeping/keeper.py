@@ -27,9 +27,9 @@ from octostore.stores.pausing import pauses
 from octostore.supervise.signal_pipe import SignalPipe
 
 WAIT_MAX_SECONDS = 10.0
-"""Timers stand still while the machine sleeps."""
+"""The longest single wait: timers stand still while the machine sleeps."""
 LOOK_SECONDS = 1.0
-"""How often to poll for the watched process and the file, if the system does not notify us."""
+"""How often to check the watched process and the lease file, if the system does not notify us."""
 RETRY_FIRST_SECONDS, RETRY_LONGEST_SECONDS = 0.1, 5.0
 NOBODY_HEARD = "released by its keeper: the command that made the claim was killed"
 _TAKEN = b"+"
@@ -43,7 +43,7 @@ class Order(msgspec.Struct, frozen=True):
     lease: KeptLease
     reply: ClaimReply
     asked_at: float
-    """Before the claim, on the `boottime` clock."""
+    """When the claim was requested, on the `boottime` clock."""
 
 
 class Keeper:

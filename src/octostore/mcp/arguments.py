@@ -16,7 +16,7 @@ from octostore.wire.shapes import SHOWN_BYTES, shape_problem
 
 WAIT_MAX_SECONDS = 600
 PAGE_DEFAULT, PAGE_MAX = 50, 200
-"""The maximum page size: all of it goes through a model."""
+"""Pages are small because a model reads them in full."""
 
 JobId: TypeAlias = Annotated[f.JobId, Meta(description="The job.")]
 Owner: TypeAlias = Annotated[f.Owner, Meta(description="Your name, if not the default.")]
@@ -34,7 +34,7 @@ Wait: TypeAlias = Annotated[
 Ttl: TypeAlias = Annotated[f.Ttl, Meta(description="Seconds until others can take over if this server dies.")]
 MaxSilence: TypeAlias = Annotated[
     f.MaxSilence,
-    Meta(description="Show you as stuck after this many silent seconds."),
+    Meta(description="Seconds without progress before you look stuck."),
 ]
 SessionId: TypeAlias = Annotated[f.BoundTo, Meta(description="The session.")]
 BoundTo: TypeAlias = Annotated[f.BoundTo, Meta(description="Bind the claim to a session you opened.")]
@@ -170,7 +170,7 @@ class Operation(OneJob):
 
 
 class OpenSession(Arguments):
-    session_id: Annotated[f.NewSessionId, Meta(description="A new one, or one to resume.")]
+    session_id: Annotated[f.NewSessionId, Meta(description="A new or existing session.")]
     ttl: Annotated[f.Ttl, Meta(description="Seconds it lives on if this server dies.")] = limits.TTL_DEFAULT_SECONDS
     owner: Owner | None = None
 

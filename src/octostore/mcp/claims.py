@@ -27,9 +27,9 @@ exit there would not be time to release them all."""
 OVER_KEPT = 100
 """How many ended claims are remembered, to repeat a release and to explain a refused write."""
 RELEASE_SECONDS = 1.5
-"""How long releasing may take at exit; clients kill a server that is not gone after two seconds."""
+"""How long releasing may take at exit; clients kill a server that has not exited after two seconds."""
 LOOK_SECONDS = 2.0
-"""How long to look up who has a lost job now. The loss itself is the news, and often the store is unreachable."""
+"""How long to look up who has a lost job now. The loss must be reported soon, and often the store is unreachable."""
 LEFT = "the agent's session ended before it released the job"
 CANCELLED = "the claiming call was cancelled"
 
@@ -54,7 +54,7 @@ class KeptClaim:
         self._note: str | None = None
         """The agent's last progress note."""
         self._loss: LeaseLost | None = None
-        """The store's reply to a write."""
+        """Set when the store refuses a write."""
 
     @property
     def is_lost(self) -> bool:
@@ -113,7 +113,7 @@ class KeptClaim:
             await self.release(error=why)
             report(f"released {self.job_id}")
         except OctoStoreError as error:
-            report(f"could not release {self.job_id}, which will expire: {error}")
+            report(f"could not release {self.job_id}; its lease will expire: {error}")
 
     async def release_with_note(self, why: str) -> None:
         """Release it with a note that says why. No attempt is counted."""
@@ -181,7 +181,7 @@ class Claims:
     def __init__(self, report: Report) -> None:
         self._kept: dict[str, KeptClaim] = {}
         self._pending_notices: list[str] = []
-        """Notices about claims that the agent did not end, until it has received them."""
+        """Undelivered notices about claims that the agent did not end itself."""
         self._report = report
 
     @property

@@ -6,7 +6,7 @@ from typing import Any, BinaryIO, NamedTuple
 import msgspec
 
 LINE_BYTES = 4 * 1_024 * 1_024
-"""Several times the largest payload, even with an escape for every letter."""
+"""More than twice the largest payload, even if every letter is escaped."""
 REQUEST_ID_MAX = 2**63
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = (
     -32_700,

@@ -25,7 +25,7 @@ OBVIOUS = {
     "limit": "Maximum number in the reply.",
     "cursor": "The `cursor` of the previous page.",
 }
-"""Left out of a list that everyone pays for: the names say as much. The reference has them."""
+"""Left out of the tool list, which every session pays for: the names say as much. The reference has them."""
 UNSAID = frozenset({"anyOf", "pattern", "examples", "minLength", "minItems", "minimum"})
 """The core checks these; to a model they are long and say little."""
 

@@ -89,7 +89,7 @@ class Sessions:
         self._claims = claims
         self._kept: dict[str, KeptSession] = {}
         self._pending_notices: list[str] = []
-        """Notices about sessions that the agent did not end, until it has received them."""
+        """Undelivered notices about sessions that the agent did not end itself."""
 
     @property
     def current(self) -> list[KeptSession]:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 MAX_SILENCE_SECONDS = 1_800.0
-"""The default: longer than most builds, and than most people take to answer a question."""
+"""The default: longer than most builds take, and longer than most people take to answer a question."""
 
 
 class Silence(NamedTuple):

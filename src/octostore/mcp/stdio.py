@@ -31,9 +31,9 @@ from octostore.stores.clock import boottime
 
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 FINISH_SECONDS, UNWIND_SECONDS = 1.0, 0.2
-"""After the client hangs up: how long calls that do not wait have to finish, and how long all then have to stop."""
+"""The time that calls without `wait` get to finish after the client hangs up, and that all calls then get to stop."""
 OPEN_SECONDS = 10.0
-"""If the client hangs up immediately: how long to keep opening the store, to report a setup that cannot work."""
+"""How long to wait for the store to open if the client hangs up immediately, to report a setup that cannot work."""
 LOOK_AGAIN_SECONDS, RELEASE_AGAIN_SECONDS = 30.0, 5.0
 """The machine may have been asleep, or the store unreachable."""
 CROSSING_SECONDS = 1.0
@@ -76,10 +76,10 @@ class _Session:
         """Calls whose cancellation may still be on its way."""
         self._undoing: set[asyncio.Task[None]] = set()
         self._under_way = 0
-        """The number of calls without a result. One whose result is not read does not count: the client may hang."""
+        """The number of calls without a result. A call whose result is unread does not count: the client may hang."""
         self._max_silence = settings.max_silence
         self._heard_at = boottime()
-        """When the agent last called a tool, or got a result."""
+        """When the agent's last tool call ended; before the first one, when this server started."""
         self._signal: int | None = None
 
     async def run(self) -> NoReturn:
@@ -111,7 +111,7 @@ class _Session:
         try:
             await self._connection.store()
         except Unreachable as fault:
-            self._report(f"{fault}; tools will say so until it can be reached")
+            self._report(f"{fault}; tools say so until they reach the store")
         except BaseException:
             self._is_over.set()
             raise
@@ -203,7 +203,7 @@ class _Session:
 class _Call(NamedTuple):
     task: "asyncio.Task[None]"
     waits: bool
-    """It may take minutes, and has most likely claimed nothing yet."""
+    """Whether the call may take minutes. It has then most likely claimed nothing yet."""
 
 
 def _waits(message: Message) -> bool:

@@ -35,7 +35,7 @@ from octostore.wire.token_files import (
 from octostore.wire.tokens import check_token, is_well_formed, new_token, token_digest
 
 FAILURES_PER_SECOND = 20
-"""How many wrong tokens an address may send before it is rate-limited. Valid tokens still work."""
+"""How many wrong tokens an address may send per second before it is rate-limited. Valid tokens still work."""
 CACHED_TOKENS = 10_000
 ALL_SCOPES: tuple[Scope, ...] = get_args(Scope)
 CHANGES = {"token_rotated", "token_revoked"}

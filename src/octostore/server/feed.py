@@ -24,7 +24,7 @@ KEEP_EVENTS, KEEP_BYTES = 10_000, 4 * 1_024 * 1_024
 """How many events, and bytes of them, are kept in memory. A reader that is further behind reads from the store."""
 
 SCAN_LIMIT = 100
-"""How many events are considered for one part of a stream. It rarely has room for more."""
+"""How many events are considered for one part of a stream. A part rarely has room for more."""
 
 _encode = msgspec.json.Encoder().encode
 

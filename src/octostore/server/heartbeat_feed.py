@@ -23,7 +23,7 @@ READ_SECONDS = 2.0
 REST, REST_MAX_SECONDS = 20, 30.0
 """After a reading, rest for 20 times as long as it took, so that readings of up to 1.5 s cost at most 5% of a core."""
 READ_AT_ONCE = 64
-"""Few enough that other threads hardly wait for the interpreter lock."""
+"""How many jobs to read at once: few enough that other threads hardly wait for the interpreter lock."""
 
 _encode = msgspec.json.Encoder().encode
 

@@ -9,7 +9,7 @@ log = logging.getLogger("octostore.server")
 
 MINUTE_SECONDS = 60.0
 MAX_SOURCES = 1_000
-"""How many sources, of all kinds together, are throttled separately within a minute. It also bounds the lines."""
+"""How many sources, of all kinds together, are throttled separately. This also limits the lines logged per minute."""
 
 Field: TypeAlias = str | float | None
 

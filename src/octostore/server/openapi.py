@@ -36,7 +36,7 @@ NARROWER: dict[str, tuple[str, Any]] = {
     "/locks/": ("job_id", f.LockName),
     "/sessions/{session_id}/claim": ("session_id", f.OwnSessionId),
 }
-"""By path prefix: a parameter whose type differs from `PARAMS`."""
+"""By path prefix: a parameter whose type there differs from the one in `PARAMS`."""
 STATUSES = {
     400: "The request is invalid; nothing was changed.",
     401: "The token is missing or not valid.",

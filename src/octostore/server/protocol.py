@@ -33,7 +33,7 @@ PARSE_CHUNK_BYTES = 8 * 1_024
 LINGER_OFF = struct.pack("ii", 1, 0)
 """The `SO_LINGER` value that makes the system drop unsent data when the socket is closed."""
 READ_AHEAD_MAX_BYTES = 256 * 1_024
-"""How much a client may send ahead while we read only to notice that it disconnects."""
+"""How much a client may send ahead while we keep reading just to notice a disconnect."""
 PEER_CLOSED = getattr(select, "POLLRDHUP", 0)
 """The poll event for a peer that will send no more. Without it (outside Linux), only full disconnects are noticed."""
 

@@ -30,7 +30,7 @@ class Route(Endpoint, frozen=True, kw_only=True):
     headers: dict[str, Any] = msgspec.field(default_factory=dict)
     """The types of the request headers it reads."""
     responses: dict[int, Any] = msgspec.field(default_factory=dict)
-    """The type of the response for each status; by default 200 and the reply."""
+    """The type of the response for each status; by default, the type of the reply for 200."""
     content_type: str = "application/json"
     stream: type | None = None
     """The type of each event, if the response is or can be a stream."""

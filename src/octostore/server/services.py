@@ -36,7 +36,7 @@ QUEUES_SECONDS = 10.0
 """How long replies that cost a scan or a write are cached, because anyone may ask for them."""
 
 SEAL_BYTES = 12
-"""Short, because models copy it. The rate limit makes guessing hopeless."""
+"""Seals are short, because models copy them. The rate limit makes guessing hopeless."""
 
 
 class Services:

@@ -21,10 +21,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     allow_hosts: tuple[str, ...] = ()
     allow_origins: tuple[str, ...] = ()
     trusted_proxies: tuple[str, ...] = ()
-    """Networks, or `unix`: the proxies whose headers about the client we believe."""
+    """The proxies whose headers about the client we trust: networks, or `unix`."""
 
     base_path: str = ""
-    """The path prefix clients use, behind a proxy that serves other things too: `/octo`."""
+    """The path prefix that clients use behind a proxy that serves other things too, for example `/octo`."""
     has_page: bool = True
     """Whether to serve the live page."""
 

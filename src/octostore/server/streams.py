@@ -13,7 +13,7 @@ KEEPALIVE = b": alive\n\n"
 RETRY_MS = 1_000
 """How soon a reader should reconnect after the stream ends."""
 CHUNK_BYTES = 64 * 1_024
-"""How much is written at a time. The rest waits until the reader has taken this."""
+"""How much is written at a time. The rest waits until the reader has taken this much."""
 
 
 class OpenStreams:

@@ -21,7 +21,7 @@ from octostore.stores.wakeups import Topic, topics_of_claim
 from octostore.stores.writer import MAX_BATCH
 
 POSITION_KEPT_SECONDS = 5
-"""How long a position in line is kept after a wait timed out, for a repeat with the same request id."""
+"""How long a position in line is kept after a wait times out, for a repeat with the same request id."""
 
 ClaimCommand: TypeAlias = ClaimJob | ClaimNext | ClaimTask
 _Key: TypeAlias = tuple[object, ...]

@@ -23,11 +23,11 @@ FIRST_LONGER = "!"
 LAST_NAME = "\U0010ffff"
 """Sorts after every name, so `prefix + LAST_NAME` ends the range of a prefix."""
 FORGET_EVERY = 64
-"""In events. Forgetting costs as much as remembering, so do it rarely."""
+"""In events. Forgetting a request costs as much as remembering it, so do it rarely."""
 SCAN_LIMIT = 10_000
 SCAN_STEP = 10
-"""How many events to scan for a prefix or types: in total, and per query, as a multiple of the page size. Rare events
-must not make a page slow, and frequent ones are found quickly."""
+"""How many events to scan for a prefix or types: `SCAN_LIMIT` in total, and `SCAN_STEP` times the page size per query.
+Rare events must not make a page slow, and frequent ones are found quickly."""
 
 
 def first_name(prefix: str, after: str) -> str:

@@ -4,7 +4,7 @@ import time
 
 MOMENT_SECONDS = 0.005
 CALM = 20
-"""After a slow commit, take no risk for this many times its duration, so that stalls stay a small share of the time."""
+"""After a slow commit, leave commits to the writer for this many times its duration, so that stalls stay rare."""
 
 
 class Pace:

@@ -52,7 +52,7 @@ class Writer:
         self._on_commit = on_commit
         self._arriving: SimpleQueue[_Submission | None] = SimpleQueue()
         self._waiting: deque[_Submission] = deque()
-        """Submissions taken from the queue; like everything below, used only by the writer's thread."""
+        """Submissions taken from the queue. This and the next two are used only by the writer's thread."""
         self._is_ending = False
         self._pauses = pauses()
         self._lock = threading.Lock()

@@ -27,7 +27,7 @@ SIGNALLED = 128
 """Shells add this to the signal number in the exit code of a process that a signal killed."""
 NOT_EXECUTABLE = 126
 TIMED_OUT = 124
-"""As `timeout` exits; for a command that we stopped and that then exited with 0."""
+"""The exit code that `timeout` uses, for a command that exited with 0 after we stopped it."""
 
 OnSilence: TypeAlias = Literal["report", "stop"]
 

@@ -34,6 +34,6 @@ class Outage:
             until = datetime.now().astimezone() + timedelta(seconds=stop_at - now)
             self._notify(
                 f"heartbeats for {job} are not getting through ({fault}); the command will be stopped at "
-                f"{until:%H:%M:%S} unless one does",
+                f"{until:%H:%M:%S} unless one gets through",
                 is_warning=True,
             )

@@ -38,9 +38,9 @@ SECRET_VARIABLES = ("OCTOSTORE_TOKEN", "OCTOSTORE_LEASE_ID")
 NOT_FOUND = 127
 UNREACHABLE_PAUSE_SECONDS = 1.0
 PATIENCE_SECONDS = 3.0
-"""When to say what we are waiting for."""
+"""How long to wait before saying what we are waiting for."""
 LAST_CHANCE_SECONDS = 1.0
-"""How long a signal waits for a claim that is being settled."""
+"""How long to wait, after a signal, for a claim that is being settled."""
 
 RunOutcome: TypeAlias = Literal["released", "done", "failed"]
 T = TypeVar("T")
@@ -187,7 +187,7 @@ class _Run:
                     raise
                 self._has_requested = False
                 if not has_notified:
-                    self._notify(f"{fault}; retrying until it can be reached")
+                    self._notify(f"{fault}; retrying until the store can be reached")
                     has_notified = True
                 time.sleep(UNREACHABLE_PAUSE_SECONDS)
 
@@ -253,7 +253,7 @@ class _Run:
             ending = (ending or Ending(code=0))._replace(is_lost=True, problem=str(lost))
         except Unreachable as fault:
             outcome = None
-            self._notify(f"the command has ended, but its claim could not be released ({fault}); it will expire")
+            self._notify(f"the command has ended, but its claim could not be released and will expire ({fault})")
         return self._run_result(claim, ending or Ending(code=0), outcome)
 
     def _execute(self, claim: HeldClaim, signals: SignalPipe) -> tuple[Ending, bytes]:

@@ -30,7 +30,7 @@ class Shape(msgspec.Struct, kw_only=True, omit_defaults=True):
     RULES: ClassVar[list[dict[str, Any]]] = []
     """Conditions between fields, as JSON Schema. The commands check them."""
     DOCUMENTS_AT: ClassVar[int] = 1
-    """The nesting level of the caller's JSON documents, whose allowed depth starts there."""
+    """The nesting level of the caller's JSON documents, whose depth is counted from there."""
     CORE_NAMES: ClassVar[dict[str, str | None]] = {"wait_seconds": None}
     """Fields with another name in the core, or None if the core has no such field."""
 
@@ -131,9 +131,7 @@ class ClaimTaskBody(Body):
     pid: f.Pid | None = None
     max_silence_seconds: f.MaxSilence | None = None
     traceparent: f.Traceparent | None = None
-    lease_id: (
-        Annotated[f.LeaseId, Meta(description="The lease of a session you have open, to claim a task in it.")] | None
-    ) = None
+    lease_id: Annotated[f.LeaseId, Meta(description="The lease of the session, if you have it open.")] | None = None
 
     CORE_NAMES: ClassVar = {"agent": "owner", "wait_seconds": None}
 

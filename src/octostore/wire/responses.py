@@ -109,7 +109,7 @@ class Empty(_Claim, tag="empty"):
     ]
     retry_after_ms: int
     all_done: Annotated[
-        bool, Meta(description="Every job is done or dead: nothing will come unless someone adds a job.")
+        bool, Meta(description="Every job is done or dead: nothing will come unless someone adds or requeues a job.")
     ]
     queue_status: QueueStatus
 

@@ -15,12 +15,12 @@ from octostore.stores.opening import chosen_url, make_data_folder, sqlite_path
 from octostore.wire.token_files import write_private_file
 
 KEPT_SECONDS = 7 * 86_400
-"""When to delete the files of sessions that ended silently."""
+"""How long to keep the files of sessions that ended silently."""
 
 
 class Memory(msgspec.Struct):
     life_at: float = 0.0
-    """When the store last got a keepalive for the agent."""
+    """When a hook last tried to send a keepalive for the agent."""
     reported: list[str] = []
     """The jobs the agent was reminded of when it stopped."""
     is_compacted: bool = False

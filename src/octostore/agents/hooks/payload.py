@@ -11,7 +11,7 @@ import msgspec
 
 READ_SECONDS = 1.0
 MAX_BYTES = 32 * 1024 * 1024
-"""It includes tool output."""
+"""A payload includes tool output."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 ClientName = Literal["claude", "codex", "cursor"]
@@ -68,7 +68,7 @@ class Payload(msgspec.Struct, frozen=True):
 
 def read_payload(stream: TextIO | None) -> Payload:
     if stream is None or stream.isatty():
-        raise BadPayload("there is none on stdin; clients call this, not people")
+        raise BadPayload("nothing was piped to stdin; hooks are run by clients, not by people")
     try:
         return msgspec.json.decode(_read(stream.fileno()), type=Payload)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:

@@ -11,7 +11,7 @@ from octostore.keeping.leases import KeptLease, KeptLeases
 from octostore.keeping.releasing import release
 
 TTL_SECONDS = 1_800.0
-"""Agents wait for people. A session that has expired is resumed at the next activity."""
+"""Long, because agents wait for people. An expired session is resumed at the agent's next activity."""
 END_NOTE = "released when the agent's session ended"
 
 

@@ -8,8 +8,8 @@ from typing import Literal
 
 import msgspec
 
-VERSION = 1
-"""Of the text between the marks. Increase it whenever that changes."""
+VERSION = 2
+"""The version of the text between the marks. Increase it whenever the text changes."""
 
 
 def end_of_line_in(text: str) -> str:

@@ -26,7 +26,7 @@ class Entry(msgspec.Struct, frozen=True):
     """The keys that lead to its container."""
     value: Any
     is_ours: Callable[[Any], bool]
-    """Whether an existing value is ours, of this or an earlier version."""
+    """Whether an existing value is ours, from this version or an earlier one."""
     key: str | None = None
 
 

@@ -44,7 +44,7 @@ class Node(msgspec.Struct):
 
 class Child(msgspec.Struct):
     start: int
-    """Its key's, in an object."""
+    """In an object, where its key starts."""
     node: Node
     key: str | None = None
 
@@ -80,7 +80,7 @@ class _Parser:
 
     def _value(self, depth: int) -> Node:
         if depth > MAX_DEPTH:
-            self._fail(f"values are nested more than {MAX_DEPTH} deep")
+            self._fail(f"values are nested more than {MAX_DEPTH} levels deep")
         start, opening = self._place, self._next()
         if opening in {"{", "["}:
             return self._container(depth, is_object=opening == "{")

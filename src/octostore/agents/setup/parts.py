@@ -56,7 +56,7 @@ class JsonPart(msgspec.Struct, frozen=True):
     what: str
     entries: tuple[Entry, ...]
     around: dict[str, Any] = {}
-    """What else the client expects in a file that is only ours."""
+    """What else the client expects in a file that we create."""
 
     def has(self, text: str) -> bool:
         return not _is_blank(text) and _safely(has_any, text, self.entries)
@@ -71,7 +71,7 @@ class JsonPart(msgspec.Struct, frozen=True):
             return text + self.paste()
         changed = _safely(put_all, text, self.entries)
         if not self.has(text) and take_all(changed, self.entries) != text:
-            raise Unsafe("its bytes could not be restored afterwards")
+            raise Unsafe("removing our entries later would not restore it exactly")
         return changed
 
     def take(self, text: str) -> str | None:
@@ -166,7 +166,7 @@ class TomlPart(msgspec.Struct, frozen=True):
         if without | {MCP_TABLE: {**without.get(MCP_TABLE, {}), **found.get(MCP_TABLE, {})}} != found or (
             found[MCP_TABLE].keys() - without.get(MCP_TABLE, {}).keys() != ours.keys()
         ):
-            raise Unsafe(f"other settings depend on the lines of [{MCP_TABLE}.{MCP_NAME}]; edit it by hand")
+            raise Unsafe(f"other settings depend on the lines of [{MCP_TABLE}.{MCP_NAME}]; edit the file by hand")
 
     def paste(self) -> str:
         return self.block.text()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from octostore.client.store import OctoStore
 
 Claim: TypeAlias = "Callable[[OctoStore, str, int | None], ClaimReply]"
-"""Claims for an owner, to be held by the process with this pid; None for our own."""
+"""Claims a job for an owner; the process with this pid holds it (None: our own process)."""
 
 EXAMPLES = [
     "octostore claim github-issue-1842 --owner agent-3 --keep    # then: octostore release --outcome done",
@@ -54,7 +54,8 @@ def add_claim_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--owner",
         metavar="O",
-        help="your name, as others see it (OCTOSTORE_OWNER, else with --keep your agent's process, else user@host)",
+        help="your name, as others see it (OCTOSTORE_OWNER, else, with --keep, that of your agent's process, else "
+        "user@host)",
     )
     parser.add_argument(
         "--ttl",
@@ -81,7 +82,8 @@ def add_claim_options(parser: argparse.ArgumentParser) -> None:
         "--while-pid",
         type=integer_from(0),
         metavar="PID",
-        help="with --keep: release the claim when this process ends; 0 for none (your agent, or the terminal's shell)",
+        help="with --keep: release the claim when this process ends, or 0 to watch none; default: your agent's "
+        "process, or the terminal's shell",
     )
 
 

@@ -8,7 +8,7 @@ from octostore.cli.subcommands import Arguments, Context
 
 SHELLS = ("bash", "zsh", "fish")
 EXAMPLES = [
-    'eval "$(octostore completion bash)"    # in ~/.bashrc; for zsh, use zsh in ~/.zshrc',
+    'eval "$(octostore completion bash)"    # in ~/.bashrc; in ~/.zshrc, write zsh instead of bash',
     "octostore completion fish > ~/.config/fish/completions/octostore.fish",
 ]
 

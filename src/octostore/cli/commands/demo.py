@@ -33,7 +33,7 @@ EXAMPLES = [
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--here", action="store_true", help="use your own store; the job stays there, done")
+    parser.add_argument("--here", action="store_true", help="use your own store, and leave the finished job there")
 
 
 def run(arguments: Arguments, context: Context) -> None:

@@ -30,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--lease-id",
         metavar="L",
-        help="the session's lease; prefer OCTOSTORE_LEASE_ID: other users can see command-line arguments",
+        help="the session's lease id; prefer OCTOSTORE_LEASE_ID: other users can see command-line arguments",
     )
 
 
@@ -41,5 +41,7 @@ def run(arguments: Arguments, context: Context) -> None:
     jobs = f", with {', '.join(reply.jobs)}" if reply.jobs else ""
     until = words.clock(reply.expires_at, words.now())
     context.console.print_result(
-        reply, f"handed {reply.session_id} over to {reply.agent}{jobs}; {reply.agent} must open it before {until} UTC"
+        reply,
+        f"handed {reply.session_id} over to {reply.agent}{jobs}; "
+        f"{reply.agent} must open the session before {until} UTC",
     )

@@ -113,7 +113,7 @@ def _watch(store: Reader, arguments: Arguments, console: Console) -> NoReturn:
     while True:
         page = _jobs(store, arguments)
         if console.is_live:
-            title = f"{words.now():%H:%M:%S} UTC  (Ctrl-C ends)"
+            title = f"{words.now():%H:%M:%S} UTC  (Ctrl-C to stop)"
             console.repaint([console.style(title, "dim"), "", *_lines(page, arguments, console)])
         elif _comparable(page) != printed:
             printed = _comparable(page)

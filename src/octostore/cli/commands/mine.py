@@ -49,7 +49,9 @@ class Released(msgspec.Struct, frozen=True):
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--owner", metavar="O", help="who you are (OCTOSTORE_OWNER, else the only owner who keeps claims here)"
+        "--owner",
+        metavar="O",
+        help="who you are (OCTOSTORE_OWNER, else your agent's process, else the only owner who keeps claims here)",
     )
     parser.add_argument("--release-all", action="store_true", help="release every claim that is kept here for you")
 

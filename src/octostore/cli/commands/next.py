@@ -48,7 +48,9 @@ def _wait(text: str) -> float:
     try:
         return seconds(text)
     except argparse.ArgumentTypeError as problem:
-        raise argparse.ArgumentTypeError(f"{problem}; without one, write the queue first: QUEUE --wait") from None
+        raise argparse.ArgumentTypeError(
+            f"{problem}; to wait without a duration, put the queue first: QUEUE --wait"
+        ) from None
 
 
 def run(arguments: Arguments, context: Context) -> int:

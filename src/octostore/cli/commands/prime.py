@@ -20,7 +20,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "prefix", metavar="PREFIX", nargs="?", help="show other owners' jobs only if their names begin with this"
     )
     parser.add_argument(
-        "--owner", metavar="O", help="who you are (OCTOSTORE_OWNER, else the only owner who keeps claims here)"
+        "--owner",
+        metavar="O",
+        help="who you are (OCTOSTORE_OWNER, else your agent's process, else the only owner who keeps claims here)",
     )
 
 

@@ -35,12 +35,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="the result, with --outcome done; @FILE and - (stdin) also work",
     )
     parser.add_argument("--error", metavar="TEXT", help="why it failed")
-    parser.add_argument("--note", metavar="TEXT", help="for the next owner")
+    parser.add_argument("--note", metavar="TEXT", help="a note for the next owner")
     parser.add_argument(
         "--retry-after",
         type=seconds,
         metavar="S",
-        help="how long until it can be claimed again, if failed or deferred (deferred: 60)",
+        help="with --outcome failed or deferred: how long until the job can be claimed again (60 if deferred)",
     )
 
 

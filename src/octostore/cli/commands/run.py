@@ -43,17 +43,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
         dest="wait",
         action="store_const",
         const=0,
-        help="do not wait if another owner holds it; the default",
+        help="do not wait if another owner holds the job (the default)",
     )
     add(
         "--on-held",
         choices=["fail", "skip"],
         default="fail",
-        help="if another owner holds it: fail (exit 11) or skip (exit 0); default: fail",
+        help="if another owner holds the job: fail (exit 11) or skip (exit 0); default: fail",
     )
-    add("--held-exit", type=exit_status, metavar="N", help="exit code if another owner holds it, instead of 11 or 0")
+    add(
+        "--held-exit",
+        type=exit_status,
+        metavar="N",
+        help="exit code if another owner holds the job, instead of 11 or 0",
+    )
     add("--once", action="store_true", help="mark the job as done on success; later runs exit 10")
-    add("--done-exit", type=exit_status, metavar="N", help="exit code if it is already done, instead of 10")
+    add("--done-exit", type=exit_status, metavar="N", help="exit code if the job is already done, instead of 10")
     add(
         "--min-hold",
         type=seconds,

@@ -44,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--lease-id",
         metavar="L",
-        help="the session's lease; prefer OCTOSTORE_LEASE_ID: other users can see command-line arguments",
+        help="the session's lease id; prefer OCTOSTORE_LEASE_ID: other users can see command-line arguments",
     )
 
 

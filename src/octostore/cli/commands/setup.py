@@ -33,14 +33,14 @@ COLOURS = {"created": "green", "changed": "green", "deleted": "yellow", "current
 
 def configure(parser: argparse.ArgumentParser) -> None:
     known = parser.add_argument(
-        "client", metavar="CLIENT", nargs="?", help=f"{', '.join(CLIENTS)}, or any with --print"
+        "client", metavar="CLIENT", nargs="?", help=f"{', '.join(CLIENTS)}, or any other client with --print"
     )
     set_completer(known, lambda **_: list(CLIENTS))
     parser.add_argument(
         "--global",
         dest="is_global",
         action="store_true",
-        help="for all your projects, in your home folder, instead of for this folder",
+        help="set up all your projects, in your home folder, instead of this folder",
     )
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--print", action="store_true", help="only print what belongs in which file")
@@ -97,7 +97,7 @@ def _check(scope: Scope, console: Console) -> int:
     files = [_file(change, one, scope) for change, one in found]
     headline = {
         "current": f"{scope.client.title} is set up",
-        "outdated": f"{scope.client.title} is not completely set up; run: {_command(scope)}",
+        "outdated": f"{scope.client.title}'s setup is incomplete or outdated; run: {_command(scope)}",
         "absent": f"{scope.client.title} is not set up; run: {_command(scope)}",
     }[status]
     lines = (_line(file, console) for file in files)

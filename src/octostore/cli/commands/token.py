@@ -33,7 +33,7 @@ EXAMPLES = [
     "octostore token list",
     "octostore token revoke tok-635a275988e64d1f",
     'octostore token rotate --to "$OCTOSTORE_TOKEN_FILE"    # replace your own token',
-    "octostore token generate ci --prefix deploy-    # append this line to the file of serve --tokens-file",
+    "octostore token generate ci --prefix deploy-    # a line to append to the file that serve --tokens-file names",
 ]
 NOT_SHOWN_AGAIN = "This token is not shown again. Keep it where only its user can read it."
 SCOPES: tuple[Scope, ...] = ("read", "claim")
@@ -44,7 +44,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="|".join(_ACTIONS))
     create = actions.add_parser("create", help="create a token and show it", description="Create a token and show it.")
     _add_principal(create)
-    create.add_argument("--expires-in", type=seconds, metavar="S", help="how long it is valid, e.g. 90d (forever)")
+    create.add_argument(
+        "--expires-in", type=seconds, metavar="S", help="how long it is valid, e.g. 90d; default: forever"
+    )
     shown = create.add_mutually_exclusive_group()
     shown.add_argument("--to", type=Path, metavar="FILE", help="write it to a new file that only you can read")
     shown.add_argument("--secret", action="store_true", help="print only the token, for a pipe")
@@ -73,7 +75,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def _add_principal(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="who will use it; the log shows this name")
     parser.add_argument(
-        "--scope", action="append", choices=get_args(Scope), help="what it may do; repeatable (read and claim)"
+        "--scope", action="append", choices=get_args(Scope), help="what it may do; repeatable; default: read and claim"
     )
     parser.add_argument("--prefix", default="", metavar="P", help="only jobs whose names begin with this")
 
@@ -102,10 +104,10 @@ def _create(arguments: Arguments, context: Context) -> None:
         _write_to_file(created, arguments.to, context)
     else:
         until = "forever" if created.expires_at is None else f"until {words.clock(created.expires_at)} UTC"
-        where = f" jobs named {created.prefix}…" if created.prefix else ""
+        where = f" for jobs named {created.prefix}…" if created.prefix else ""
         context.console.print_result(
             created,
-            f"{created.name} may {words.join_words(created.scopes, 'and')}{where}, {until}",
+            f"{created.name}'s token: {words.join_words(created.scopes, 'and')}{where}, valid {until}",
             f"  id     {created.token_id}",
             f"  token  {created.token}",
             NOT_SHOWN_AGAIN,

@@ -47,7 +47,7 @@ def run(arguments: Arguments, context: Context) -> None:
             return
     if not arguments.is_printed:
         console.print_message(
-            "no browser could be started here; open this link on a machine that has one, within a minute"
+            "no browser could be started here; open this link within a minute, on a machine that has one"
         )
     console.print_result(link, link.link)
 

@@ -62,7 +62,7 @@ class LiveView:
 
 _STATES: dict[type[m.DemoMessage], tuple[str, Callable[[Any], str]]] = {
     m.Ready: ("dim", lambda _: "ready"),
-    m.Held: ("yellow", lambda held: f"waiting: {held.owner} has it, since {held.claimed_at:%H:%M:%S} UTC"),
+    m.Held: ("yellow", lambda held: f"waiting: {held.owner} has had it since {held.claimed_at:%H:%M:%S} UTC"),
     m.Claimed: ("green", lambda _: "owner"),
     m.Working: ("green", lambda working: f"owner, step {working.step} of {working.steps}: {working.note}"),
     m.Killed: ("red", lambda killed: f"DEAD: a real kill -9 while {killed.note} (step {killed.step})"),

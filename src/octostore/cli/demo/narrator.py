@@ -12,7 +12,7 @@ from octostore.core.events import Event
 
 OPENING = (
     "Five agents, each in its own process, want the same job: {job_id}. Only one may have it.",
-    "The processes, the store and the kill are real; only the work is simulated. It takes 8 seconds.",
+    "Processes, store and kill are real; only the work is simulated. The demo takes about 8 seconds.",
 )
 NEXT = (
     ("octostore run nightly-report -- ./report.sh", "runs it, unless somebody else is running it"),

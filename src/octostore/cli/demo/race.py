@@ -57,7 +57,7 @@ class Race:
             self._show_kill(victim, received)
         self._show.tick(self._elapsed())
         if self._elapsed() > PATIENCE_SECONDS:
-            raise TimeoutError(f"the demo is not over after {PATIENCE_SECONDS} seconds")
+            raise TimeoutError(f"the demo did not finish within {PATIENCE_SECONDS} seconds")
         return len(received)
 
     def _handle(self, agent: Agent, message: m.AgentMessage) -> None:

@@ -79,7 +79,7 @@ class Agent:
         code = self._process.wait()
         if code:
             errors = self._errors.read_text(encoding="utf-8", errors="replace").strip()
-            raise AgentFailed(f"{self.name} ended with {code}: {errors or 'no error message'}")
+            raise AgentFailed(f"{self.name} ended with exit code {code}: {errors or 'no error message'}")
 
     def close(self) -> None:
         self._process.kill()

@@ -42,7 +42,7 @@ from octostore.wire.deadline import deadline_header
 
 IDLE_SECONDS = 60
 LARGE_BYTES = 2**20
-"""A larger body must be a stream for aiohttp, which sends it in parts."""
+"""A larger body is passed to aiohttp as a stream, which it sends in parts."""
 UNDO_SECONDS = 1.0
 """How long closing waits for the claims of cancelled calls to be undone."""
 

@@ -26,7 +26,7 @@ class HttpCall(NamedTuple):
     body: bytes | None
     read: Callable[[bytes], Any]
     is_repeatable: bool = True
-    """Whether doing it twice has the same effect as once, even if others have done something in between."""
+    """Whether doing it twice has the same effect as doing it once, even if others have done something in between."""
     traceparent: str | None = None
 
     @property

@@ -34,7 +34,7 @@ class Connections:
         self._idle: list[Connection] = []
         self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
         self._waiting: set[socket.socket] = set()
-        """Sockets whose response may take long."""
+        """Sockets whose response may take a long time."""
         self._is_closed = False
         weakref.finalize(self, _close_all, self._idle)
 
@@ -111,7 +111,7 @@ class Connections:
     def _cut_when_closed(self, connection: Connection) -> None:
         with self._lock:
             if self._is_closed:
-                raise ConnectionAbortedError("it has been closed")
+                raise ConnectionAbortedError("this store has been closed")
             self._waiting.add(connection.socket)
 
     def _take(self) -> Connection:

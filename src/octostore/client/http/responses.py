@@ -54,7 +54,7 @@ def _error_for(where: str, status: int, failure: Failure | None, retry_after: st
 
 
 def _again(where: str, status: int, failure: Failure | None, retry_after: str | None) -> Exception:
-    problem = f"it answered with status {status}" if failure is None else failure.error
+    problem = f"HTTP status {status}" if failure is None else failure.error
     reason = "busy" if status == TOO_FAST else (failure and failure.reason) or "server"
     fault = Unreachable(f"the server at {where} cannot answer: {problem}", reason=reason)
     if fault.is_lasting:
@@ -87,7 +87,7 @@ def connection_failed(where: str, error: BaseException, *, was_taken: bool = Tru
 
 def _reason(error: BaseException) -> str:
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return f"{text}; is it plain http://?" if "WRONG_VERSION_NUMBER" in text else text
+    return f"{text}; does the server use plain http://?" if "WRONG_VERSION_NUMBER" in text else text
 
 
 def _not_trusted(where: str, why: str) -> Unreachable:

@@ -31,7 +31,7 @@ class RetryBudget:
     """The time for retries of one call, which may itself `wait` for something to happen."""
 
     on_new: "ClassVar[Callable[[weakref.ref[RetryBudget]], None] | None]" = None
-    """Called with each new call, to show people that they are waiting. The reference is dead once the call is over."""
+    """Called with a reference to each new call, to show people that they are waiting. It dies when the call is over."""
 
     def __init__(self, seconds: float, wait: float = 0.0) -> None:
         self.until = time.monotonic() + seconds + wait

@@ -25,10 +25,10 @@ from octostore.core.sources import Sources
 from octostore.core.working_set import WorkingSet
 
 IN_SESSION = "\n"
-"""Prefix of a session id used as a holder: no holder can start like this."""
+"""Prefix of a session id used as a holder: no name that a caller chooses can start with it."""
 
 QUEUE_FULL_RETRY_MS = 1_000
-"""When to check a full queue again, or a job by name in a paused one, if the caller is not woken."""
+"""How soon to check again if the queue is full, or if a job claimed by name is in a paused queue."""
 
 LOOK_AGAIN_MS = 60_000
 """When to check an empty queue again if nothing is scheduled: new jobs wake waiters."""

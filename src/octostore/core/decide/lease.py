@@ -95,7 +95,7 @@ def ended_attempt(job: Job, lease_id: str, outcome: Outcome | None = None) -> At
 def lease_lost(ws: WorkingSet, job: Job, command: LeaseCommand[Any]) -> LeaseLost | Unreachable:
     if command.fencing_token is not None and command.fencing_token > ws.seq:
         return Unreachable(
-            f"the store has gone back in time: this lease has fencing token {command.fencing_token}, and the store is "
+            f"the store has gone back in time: this lease has fencing token {command.fencing_token}, but the store is "
             f"at {ws.seq}. It was restored from an older copy; run `octostore restore --forward` to continue "
             "with higher numbers",
             reason="restored_behind",

@@ -69,11 +69,11 @@ def _is_what(command: ClaimJob | ClaimNext | ClaimTask | OpenSession) -> Callabl
 
 def _lost(ws: WorkingSet, ended: EndedRequest) -> LeaseLost:
     if ended.job_id is not None:
-        what, name = "claim", ended.job_id
+        what, name = "claim made", ended.job_id
     else:
-        what, name = "session", id_of(ended.session_id) if ended.session_id is not None else ""
+        what, name = "session opened", id_of(ended.session_id) if ended.session_id is not None else ""
     how = ended.how.replace("_", " ")
-    why = f"the {what} made by this request ended at {to_datetime(ended.ended_at):%Y-%m-%d %H:%M:%S} UTC ({how})"
+    why = f"the {what} by this request ended at {to_datetime(ended.ended_at):%Y-%m-%d %H:%M:%S} UTC ({how})"
     job = ws.jobs.get(name) if ended.job_id is not None else None
     holder = views.owner_view(ws, job) if job is not None else None
     if holder is not None:

@@ -4,7 +4,7 @@ import { gist, grouped, visible } from "./words.js";
 
 const said = (text) => (text ? `: ${gist(text)}` : "");
 const noted = (text) => (text ? ` (${gist(text)})` : "");
-const after = (data) => ({ dead: "; it is dead now", queued: "; it is back in its queue" })[data.status] ?? "";
+const after = (data) => ({ dead: "; the job is dead now", queued: "; the job is back in its queue" })[data.status] ?? "";
 const ended = (how) => (event, data) => `${visible(data.owner)} ${how}${said(data.error ?? data.reason)}${noted(data.note)}${after(data)}`;
 const byOperator = (how) => (event, data) => `${how}${data.owner ? ` from ${visible(data.owner)}` : ""} by ${visible(event.actor)}${said(data.reason)}`;
 const attempt = (data) => (data.attempt > 1 ? ` (attempt ${data.attempt})` : "");
@@ -30,7 +30,7 @@ const SENTENCES = {
   failed: ended("failed"),
   deferred: ended("deferred it"),
   expired: (event, data) => `${visible(data.owner)} disappeared${said(event.reason)}${noted(data.note)}${after(data)}`,
-  undone: (event, data) => `${visible(data.owner)}'s claim was undone: it disconnected before the reply${after(data)}`,
+  undone: (event, data) => `${visible(data.owner)}'s claim was undone: the owner disconnected before the reply${after(data)}`,
   stuck: (event, data) => `${visible(data.owner)} is stuck: alive, but ${visible(event.reason)}${noted(data.note)}`,
   force_released: byOperator("taken away"),
   cancelled: (event, data) => byOperator(data.owner ? "cancelled and taken" : "cancelled")(event, data),
@@ -44,7 +44,7 @@ const SENTENCES = {
   session_handed_over: (event, data) => `${visible(data.agent)}'s session was handed over to ${visible(data.to_agent)}${noted(data.note)}`,
   session_closed: (event, data) => `${visible(data.agent)}'s session was closed${phase(data)}`,
   session_expired: (event, data) => `${visible(data.agent)} disappeared with its session${said(event.reason)}${phase(data)}`,
-  session_undone: (event, data) => `${visible(data.agent)}'s session was undone: it disconnected before the reply`,
+  session_undone: (event, data) => `${visible(data.agent)}'s session was undone: the agent disconnected before the reply`,
   restored: (event, data) => `restored from a backup that ended with event ${data.after}`,
   token_created: (event, data) => `${visible(event.actor)} created a token for ${visible(data.name)}`,
   token_rotated: (event, data) => `${visible(data.name)}'s token was rotated`,

@@ -140,9 +140,9 @@ ROUTES = [
             "resumes after it. A reader that is too slow is disconnected; it can resume without missing an event. A "
             "principal may have 100 streams open (`--max-streams`). Only a session's principal and operators see the "
             "session's own events. With `heartbeats`, the stream also sends `heartbeat` frames: the live claims on "
-            "these jobs, at once and after each change, at most once every two seconds. The `data` of a frame is one "
-            "of the `claims` of `GET /heartbeats`; a frame has no `id`. The end of a claim is an event, and an older "
-            "`heartbeat` frame may arrive after it, so compare `fencing_token`."
+            "the jobs named there, first as they are, then after each change, at most once every two seconds. The "
+            "`data` of a frame is one of the `claims` of `GET /heartbeats`; a frame has no `id`. The end of a claim is "
+            "an event, and an older `heartbeat` frame may arrive after it, so compare `fencing_token`."
         ),
         headers={"Last-Event-ID": f.EventSeq},
         codes={409: ("limit_exceeded",)},

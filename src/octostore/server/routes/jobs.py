@@ -101,7 +101,7 @@ ROUTES = [
         respond=respond_to_claim,
         summary="Become the only owner of a job",
         description=(
-            "`status` is `claimed`, `held`, `done`, `delayed` or `dead`. If the job is not available at once, "
+            "`status` is `claimed`, `held`, `done`, `delayed` or `dead`. If the job is held or delayed, "
             "calls with `wait_seconds` wait for it, in order of arrival."
         ),
         responses={200: ClaimResponse},
@@ -138,8 +138,8 @@ ROUTES = [
         summary="End your claim with an outcome",
         description=(
             "`released`: the job is free again, or back in its queue. `done`: it is finished. `failed`: an enqueued "
-            "job is retried, or dead after its last attempt; any other is free again. `deferred`: it runs later, and "
-            "this does not count as an attempt. Repeating the call returns the same response."
+            "job is retried, or dead after its last attempt; any other job is free again. `deferred`: it runs later, "
+            "and this does not count as an attempt. Repeating the call returns the same response."
         ),
         codes={409: ("lease_lost",)},
         example={
@@ -153,9 +153,9 @@ ROUTES = [
         "undo",
         summary="Undo a claim or session whose caller stopped waiting",
         description=(
-            "For clients that give up on a call in progress. The state is then as if the call had never been made. If "
-            "a caller may rely on the claim or session, for example because a repeat of the same request got it, "
-            "nothing changes and `undone` is false."
+            "For clients that give up on a call in progress. Except in the log and the job's history, it is then as if "
+            "the call had never been made. If a caller may rely on the claim or session, for example because a repeat "
+            "of the same request got it, nothing changes and `undone` is false."
         ),
         example={"body": {"lease_id": "$LEASE", **JOB}, "response": {"undone": True}, **CLAIMED},
     ),
@@ -230,7 +230,10 @@ ROUTES = [
         prepare=_prepare_enqueue,
         respond=_respond_to_enqueue,
         summary="Put a job in a queue",
-        description="If the job is already in a queue, or done, nothing changes and the status is 200.",
+        description=(
+            "If the job is already enqueued (even if it is claimed or dead) or done, nothing changes and the status "
+            "is 200."
+        ),
         responses={201: EnqueueReply, 200: EnqueueReply},
         codes={409: ("limit_exceeded",)},
         example={

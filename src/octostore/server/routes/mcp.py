@@ -79,7 +79,7 @@ def challenge(request: Request, headers: list[tuple[bytes, bytes]]) -> Headers:
 
 _METADATA: dict[str, Any] = {
     "handler": resource,
-    "summary": "Get the kind of token that /mcp accepts (RFC 9728)",
+    "summary": "Find out which kind of token /mcp accepts (RFC 9728)",
     "responses": {200: ProtectedResource},
     "example": {
         "response": {
@@ -99,8 +99,9 @@ ROUTES = [
         reads=RpcMessage,
         summary="Send a Model Context Protocol message",
         description=(
-            "Stateless Streamable HTTP, protocol version 2026-07-28: each message gets one JSON response, and may go "
-            "to any server of the store. Clients of earlier versions work too. The available tools depend on the token."
+            "Stateless Streamable HTTP, protocol version 2026-07-28: each request gets one JSON response, a "
+            "notification gets 202, and each message may go to any server on the store. Clients of earlier versions "
+            "work too. The available tools depend on the token."
         ),
         responses={200: RpcResponse, 202: None, 400: RpcResponse, 404: RpcResponse},
         codes={404: ("no_such_route",)},

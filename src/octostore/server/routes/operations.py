@@ -128,7 +128,7 @@ ROUTES = [
     Route.for_operation(
         "status",
         handler=status,
-        summary="Get counts since the server started",
+        summary="Get current counts, and totals since the server started",
         responses={200: ServerStatus},
         codes={503: ("unreachable",)},
         example={
@@ -146,9 +146,9 @@ ROUTES = [
         handler=figures,
         summary="Get the store's figures and overall health",
         description=(
-            "`status` is `ok`, `degraded` (it works, but someone should look) or `unhealthy` (work is not getting "
-            "done), by the same thresholds as `octostore health`; `reasons` says why. `late` counts claims whose "
-            "owners have missed heartbeats but still have time; `stuck` counts claims whose owners send heartbeats, "
+            "`status` is `ok`, `degraded` (work gets done, but someone should look) or `unhealthy` (work is not "
+            "getting done), by the same thresholds as `octostore health`; `reasons` says why. `late` counts live "
+            "claims whose owners have missed two heartbeats; `stuck` counts claims whose owners send heartbeats, "
             "but have reported no progress for longer than their `max_silence`. With `max_age`, the server counts "
             "again only if its last figures are older than that; `at` is when they were counted."
         ),

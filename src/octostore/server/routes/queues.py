@@ -54,8 +54,8 @@ ROUTES = [
         summary="Claim the next job in a queue",
         description=(
             "Lowest `priority` first, then earliest due, then oldest. If no job can be claimed, the status is `empty`, "
-            "and the response shows what the queue contains. With `kinds`, the counts `ready`, `later` and `claimed`, "
-            "and `all_done`, cover only these kinds."
+            "and the response shows what the queue contains. If you set `kinds`, then `ready`, `later`, `claimed` and "
+            "`all_done` cover only jobs of these kinds."
         ),
         responses={200: ClaimNextResponse},
         codes={404: ("not_found",), 409: ("limit_exceeded", "lease_lost")},
@@ -71,7 +71,7 @@ ROUTES = [
         "get_queue",
         prepare=_prepare_status,
         summary="Get the contents of a queue",
-        description="Counts stop at 10,000. For a token limited to a prefix, only jobs with that prefix count.",
+        description="Counts stop at 10,000. For a token limited to a prefix, only jobs with that prefix are counted.",
         example={
             "params": {"queue": "default"},
             "first": ["enqueue"],
@@ -84,11 +84,11 @@ ROUTES = [
         summary="List queues, with their contents and rates",
         description=(
             "The 200 longest queues, those with the most waiting jobs first; `more` is true if there are others. The "
-            "server counts at most once every 10 seconds; `counted_at` is when it last did. Counts stop at "
-            "`counted_to`. `rates` are counts per `bucket_seconds` since `rates_since`, oldest first: jobs enqueued, "
+            "counts are at most 10 seconds old; `counted_at` is when they were made. They stop at `counted_to`. "
+            "`rates` are counts per `bucket_seconds` since `rates_since`, oldest first: jobs enqueued, "
             "jobs done, and attempts that failed or expired. `last_claim_at` is null if none of the last 50,000 "
-            "events is a claim from the queue. For a token limited to a prefix, only jobs with that prefix count, and"
-            " only their queues are listed."
+            "events is a claim from the queue. For a token limited to a prefix, only jobs with that prefix are "
+            "counted, and only their queues are listed."
         ),
         codes={503: ("unreachable",)},
         example={
@@ -116,7 +116,7 @@ ROUTES = [
         "limit_queue",
         respond=_respond_changed,
         summary="Limit how many jobs of a queue may be claimed at a time",
-        description="1 makes the queue serial; null removes the limit.",
+        description="`max_claimed: 1` makes the queue serial; null removes the limit.",
         example={
             "params": {"queue": "default"},
             "body": {"max_claimed": 1},

@@ -30,8 +30,8 @@ OPEN = {"session_id": "agent-3", "expires_at": IN_A_MINUTE, "remaining_ms": 60_0
 SESSION = {"params": {"session_id": "agent-3"}, "first": ["open_session"], "response": OPEN}
 LEASE = {"lease_id": "$LEASE"}
 NEEDS_LEASE = (
-    "This needs the session's lease. A session opened without an `agent`, by a lock client, needs only a token of its "
-    "principal."
+    "This needs the session's lease. If the session was opened without an `agent`, as lock clients do, a token of its "
+    "principal is enough."
 )
 
 
@@ -96,8 +96,8 @@ ROUTES = [
         respond=_respond_opened,
         summary="Open a session, or resume one that has ended",
         description=(
-            "With the id of an earlier session of your principal, that session resumes with its context. If it is "
-            "still alive elsewhere, you get 409 `held`. Each principal has its own session ids."
+            "If you pass the id of an earlier session of your principal, that session resumes with its context. If it "
+            "is still alive elsewhere, you get 409 `held`. Each principal has its own session ids."
         ),
         responses={201: OpenedSession},
         codes={409: ("held", "lease_lost", "limit_exceeded")},
@@ -152,10 +152,10 @@ ROUTES = [
     command_route(
         "hand_over",
         prepare=_prepare_as_operator,
-        summary="Hand a live session over to another agent, with its context and claims",
+        summary="Hand over a live session, with its context and claims, to another agent",
         description=(
-            "Your lease ends with this call. `to_agent` opens the session with a token of the session's principal and "
-            "continues. The lease it gets also covers the claims. Operators need no lease."
+            "Your lease ends with this call. `to_agent` then opens the session with a token of the session's principal "
+            "and gets a lease that also covers the claims. Operators need no lease."
         ),
         codes={403: ("not_allowed",), 404: ("not_found",), 410: ("lease_lost",)},
         translate=lost_session_as_gone,

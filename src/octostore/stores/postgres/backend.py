@@ -32,7 +32,7 @@ LIMITS = {"lock": "10s", "statement": "12s", "idle": f"{STUCK_SECONDS}s", "trans
 PLAN_AGAIN_AFTER = 256
 """In batches. Statements are planned once, and a plan is only good for tables of about the size they had then."""
 WRITER_LIFE_MS = 7 * 86_400_000
-"""How long to remember what each process wrote last. It asks within minutes, if at all."""
+"""How long to remember what each process wrote last. The process asks within minutes, if at all."""
 LOOK_SECONDS = 1.0
 POLL_ALONE_SECONDS = 0.1
 """How often to poll the log while someone waits: with a listener that reports news, and without."""

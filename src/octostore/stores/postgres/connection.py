@@ -26,7 +26,7 @@ SCHEMA_DEFAULT = "octostore"
 LISTEN_VARIABLE = "OCTOSTORE_LISTEN_URL"
 MIGRATION_LOCK = 0x4F637453  # "OctS"
 MIGRATION_LIMITS = {"idle_in_transaction_session_timeout": "5s", "lock_timeout": "60s"}
-"""A process that stalls while creating tables, and those waiting for it, give up after this long."""
+"""How long a process may stall while creating tables, and how long others wait for it."""
 MIGRATION_TIMEOUT_SECONDS = 600.0
 """How long a migration's statement may take: tables can be large."""
 TIMEOUT_SECONDS = 15.0
@@ -63,7 +63,9 @@ class DatabaseAddress(NamedTuple):
         hosts, ports = str(known.get("host", "")).split(","), str(known.get("port", "")).split(",")
         ports += [ports[-1]] * (len(hosts) - len(ports))
         where = ",".join(f"{host}:{port}" if port else host for host, port in zip(hosts, ports, strict=False))
-        return f"PostgreSQL at {where or 'its usual place'}, database {known.get('dbname', '')}, schema {self.schema}"
+        return (
+            f"PostgreSQL at {where or 'its default address'}, database {known.get('dbname', '')}, schema {self.schema}"
+        )
 
 
 def parse_address(url: str) -> DatabaseAddress:
@@ -76,7 +78,9 @@ def parse_address(url: str) -> DatabaseAddress:
 def _parse(url: str, field: str) -> tuple[str, str]:
     schema = unquote((_SCHEMA.findall(url) or [SCHEMA_DEFAULT])[-1])
     if not _NAME.fullmatch(schema):
-        raise InvalidInput(field, f"names the schema {schema!r}; use at most 63 lower-case letters, digits and _")
+        raise InvalidInput(
+            field, f"names the schema {schema!r}; use at most 63 lower-case letters, digits and _, with no digit first"
+        )
     rest = _SCHEMA.sub("", url)
     if not _AUTHORITY.fullmatch(rest):
         raise InvalidInput(field, f"has an @ where there should be none; {_ESCAPES}")

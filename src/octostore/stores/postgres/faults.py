@@ -47,7 +47,7 @@ _REFUSALS: tuple[tuple[re.Pattern[str], str, str], ...] = (
         "it does not let this user in; check the user and password",
     ),
 )
-"""What servers and poolers say when refusing a connection: text without an error code; we know only the English."""
+"""What servers and poolers say when refusing a connection: text without an error code, matched in English only."""
 
 
 @contextmanager

@@ -69,7 +69,7 @@ class OpenedFile:
 
 def moved(path: str, what: str) -> Unreachable:
     return Unreachable(
-        f"the store at {path} cannot be used: {what}. Put the database and its -wal back together, or restore a backup "
+        f"the store at {path} cannot be used: {what}. Put the database and its -wal back in place, or restore a backup "
         "(`octostore restore`), and restart",
         reason="moved",
     )
