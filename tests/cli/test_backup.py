@@ -65,7 +65,7 @@ def test_a_refused_restore_says_what_to_do(empty_store: str, tmp_path: Path) -> 
         used = run_cli("restore", "--replace", str(copy))
     assert used.code == 69
     assert "is in use, so it was not replaced" in used.err
-    assert "stop the server and the workers that use it" in used.err
+    assert "stop the server and the workers that use the store" in used.err
 
 
 @pytest.mark.parametrize("arguments", [[], ["f", "--forward"], ["--forward", "--replace"]])

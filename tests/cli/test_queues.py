@@ -79,7 +79,7 @@ def test_waiting_without_an_end(cli: Cli, queue: str) -> None:
         assert waiting.finish().json["owner"] == "heir"
     wrong = cli.call("next", "--wait", queue)
     assert wrong.code == 64
-    assert "write the queue first" in wrong.err
+    assert "put the queue first" in wrong.err
 
 
 def test_only_some_kinds(cli: Cli, queue: str) -> None:

@@ -369,7 +369,7 @@ def test_commands_say_at_once_how_to_trust_a_certificate(secure: Proxy, certific
         tried = secure.connections
         refused = run_cli(*line, **env)
         assert (refused.code, refused.out) == (69, "")
-        assert "octostore:   next  set SSL_CERT_FILE to the CA certificate" in refused.err
+        assert "octostore:   next  set SSL_CERT_FILE to the file with the CA's certificate" in refused.err
         assert secure.connections == tried + 1
     trusted = run_cli("owner", "job", **env, SSL_CERT_FILE=f"{certificate}.crt")
     assert (trusted.code, secure.seen != []) == (77, True), "the server's own response"

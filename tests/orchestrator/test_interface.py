@@ -110,7 +110,7 @@ def test_a_phase_that_cannot_follow_is_refused_and_changes_nothing(orchestrator:
     orchestrator.enqueue_task("review")
     token = orchestrator.claim_task("s", "ann").lock_token or ""
     orchestrator.save_state("s", token, phase="done", turn=1)
-    with pytest.raises(Conflict, match="only idle, planning"):
+    with pytest.raises(Conflict, match="allowed: idle, planning"):
         orchestrator.save_state("s", token, phase="executing", turn=2)
     state = orchestrator.session_state("s")
     assert (state.phase, state.turn) == ("done", 1)

@@ -206,6 +206,7 @@ BLOCK = re.compile(r"^```(?:sh|bash|console|shell)\n(.*?)^```$", re.MULTILINE | 
 SERVES = re.compile(r"^(?:make serve|octostore serve|python -m octostore\.server)\b.*$", re.MULTILINE)
 TESTED_ELSEWHERE = {
     ROOT / "docs/how-to/agents.md",  # needs `octostore` as well: tests/docs/test_agents_page.py
+    ROOT / "docs/how-to/tls-and-proxies.md",  # the same: tests/docs/test_tls_page.py
     ROOT / "docs/reference/http.md",  # generated from the examples that the tests above run
 }
 WRITTEN = [ROOT / "README.md", *sorted(set(ROOT.glob("docs/**/*.md")) - TESTED_ELSEWHERE)]
