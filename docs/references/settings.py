@@ -36,7 +36,7 @@ def _lines() -> Iterator[str]:
     common = {action.dest for action in parser.all_arguments}
     configure(parser, BY_NAME["serve"])
     rows = (
-        (option_of(action), _default(parser, action), (action.help or "").replace(" (%(default)s)", ""))
+        (option_of(action), _default(parser, action), (action.help or "").replace(" (default: %(default)s)", ""))
         for action in parser.all_arguments
         if action.dest not in common
     )

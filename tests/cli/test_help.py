@@ -1,5 +1,6 @@
 """Help: every command explains itself, every example can be typed, and the reference says the same."""
 
+import argparse
 import io
 import re
 import shlex
@@ -7,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from msgspec import UNSET
 
 from docs.references import cli as reference
 from octostore._version import __version__
@@ -18,6 +20,7 @@ from tests.support.cli import run_cli
 from tests.support.processes import ROOT
 
 WIDEST = 120
+SHOWN_DEFAULT = re.compile(r" \(default: [^()]+\)$")
 SEPARATORS = {"|", "||", "&&", ";", "(", ")", ">"}
 COMMANDS_OF_THE_CONTRACT = set(
     re.findall(
@@ -87,6 +90,25 @@ def test_every_argument_is_explained(command: Subcommand) -> None:
         assert one.description
         for action in one.all_arguments:
             assert isinstance(action.choices, dict) or re.search(r"[a-z]{3}", reference.meaning_of(action)), action
+
+
+@every_command
+def test_the_help_shows_every_default_the_same_way(command: Subcommand) -> None:
+    parser = Parser(prog="octostore")
+    configure(parser, command)
+    for one in (parser, *parser.nested.values()):
+        for action in one.all_arguments:
+            default = one.get_default(action.dest)
+            has_value = action.nargs != 0 and default not in (None, [], "", argparse.SUPPRESS, UNSET)
+            meaning = reference.meaning_of(action)
+            is_conventional = SHOWN_DEFAULT.search(meaning) is not None
+            assert is_conventional or not (has_value or re.search(r"\bdefault\b", meaning)), (action.dest, meaning)
+
+
+def test_the_help_shows_the_defaults_of_variables_the_same_way() -> None:
+    assert [
+        meaning for meaning in VARIABLES.values() if "default" in meaning and not SHOWN_DEFAULT.search(meaning)
+    ] == []
 
 
 def test_the_help_of_nested_commands() -> None:

@@ -176,9 +176,10 @@ def test_words() -> None:
 
 
 def test_help_fits_a_narrow_terminal() -> None:
-    for command in ("claim", "release", "token"):
+    for command in ("claim", "release", "serve", "token"):
         seen = run_on_terminal(command, "--help", columns=80).partition("examples:")[0]
         assert max(map(len, seen.splitlines())) <= 80
+        assert [line for line in seen.splitlines() if line.endswith("(default:")] == []
 
 
 def test_text_that_the_terminal_cannot_show(clean: Path) -> None:

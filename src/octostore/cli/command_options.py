@@ -18,41 +18,41 @@ GRACE_DEFAULT = 10
 def add_command_options(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(takes_command=True)
     add = parser.add_argument
-    add("--owner", metavar="O", help="your name, as others see it (OCTOSTORE_OWNER, else host:pid)")
+    add("--owner", metavar="O", help="your name, as others see it (default: OCTOSTORE_OWNER, else host:pid)")
     add(
         "--ttl",
         type=seconds,
         default=TTL_DEFAULT_SECONDS,
         metavar="S",
-        help=f"how long until others can take over if this machine disappears ({TTL_DEFAULT_SECONDS})",
+        help=f"how long until others can take over if this machine disappears (default: {TTL_DEFAULT_SECONDS})",
     )
     add("--max-run", type=seconds, metavar="S", help="stop the command after this long, and count that as a failure")
     add(
         "--max-silence",
         type=seconds,
         metavar="S",
-        help="show the command as stuck after this long without `octostore progress` or `checkpoint` (never)",
+        help="show the command as stuck after this long without `octostore progress` or `checkpoint` (default: never)",
     )
     add(
         "--on-silence",
         choices=get_args(OnSilence),
         default="report",
-        help="if the command is stuck: report it, or stop it and count that as a failure; default: report",
+        help="if the command is stuck: report it, or stop it and count that as a failure (default: report)",
     )
     add(
         "--stop-signal",
         type=signal_number,
         default=signal.SIGTERM,
         metavar="SIG",
-        help="signal that stops the command (TERM)",
+        help="signal that stops the command (default: TERM)",
     )
     add(
         "--stop-grace",
         type=seconds,
         default=GRACE_DEFAULT,
         metavar="S",
-        help=f"time from the stop signal to KILL ({GRACE_DEFAULT}; at most a tenth of the TTL if the lease is about to "
-        "expire)",
+        help="time from the stop signal to KILL, at most a tenth of the TTL if the lease is about to expire "
+        f"(default: {GRACE_DEFAULT})",
     )
     add(
         "--stop-rest",

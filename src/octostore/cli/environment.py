@@ -16,12 +16,12 @@ from octostore.supervise.report import (
 )
 
 VARIABLES = {
-    URL_VARIABLE: "store: sqlite:///FILE, postgresql://…, or http(s):// for a server; default: your own file",
-    HOME_VARIABLE: "folder for your own file and a server's tokens; default: ~/.local/share/octostore",
+    URL_VARIABLE: "store: sqlite:///FILE, postgresql://…, http(s):// for a server (default: your own file)",
+    HOME_VARIABLE: "folder for your own file and a server's tokens (default: ~/.local/share/octostore)",
     TOKEN_VARIABLE: "the token for a server",
     TOKEN_FILE_VARIABLE: "file that contains the token, readable only by you",
     CLEAR_TEXT_VARIABLE: "1 allows sending the token over plain HTTP; trusted networks only",
-    OWNER_VARIABLE: "your name, as others see it; default: host:pid (claim and next: user@host)",
+    OWNER_VARIABLE: "your name, as others see it (default: host:pid, or as a command's --owner says)",
     LEASE_VARIABLE: "the lease id, for commands that need one",
     TOKENS_FILE_VARIABLE: "serve: file of preconfigured tokens",
     "OCTOSTORE_LISTEN_URL": "if PostgreSQL is behind a pooler: URL of a direct connection, for notifications",

@@ -12,7 +12,7 @@ import msgspec
 from octostore.cli.activity import kept_leases
 from octostore.cli.completers import job_names
 from octostore.cli.options import LEASE_VARIABLE, lease_id_from
-from octostore.cli.owners import claiming_owner, join_names, keeping_owner, owners_of
+from octostore.cli.owners import KEEPING_OWNER_DEFAULT, claiming_owner, join_names, keeping_owner, owners_of
 from octostore.cli.subcommands import Arguments, Context, set_completer
 from octostore.core.errors import InvalidInput, LeaseLost
 from octostore.supervise.report import FENCING_VARIABLE, JOB_VARIABLE
@@ -47,9 +47,7 @@ def add_lease_options(parser: argparse.ArgumentParser) -> None:
         metavar="L",
         help=f"the claim's lease id; prefer {LEASE_VARIABLE}: other users can see command-line arguments",
     )
-    parser.add_argument(
-        "--owner", metavar="O", help="who keeps the claim (OCTOSTORE_OWNER, else the only owner who keeps claims here)"
-    )
+    parser.add_argument("--owner", metavar="O", help=f"who keeps the claim (default: {KEEPING_OWNER_DEFAULT})")
 
 
 @contextmanager

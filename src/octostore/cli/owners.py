@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from octostore.keeping.leases import KeptLease, KeptLeases
 
 SHOWN_MAX = 10
+KEEPING_OWNER_DEFAULT = f"{OWNER_VARIABLE}, else your agent's process, else the only owner who keeps claims here"
+"""What `keeping_owner` falls back to, for the help."""
 
 
 def claiming_owner(owner: str | None) -> str:

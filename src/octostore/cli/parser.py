@@ -77,7 +77,9 @@ class Formatter(argparse.HelpFormatter):
     def _split_lines(self, text: str, width: int) -> list[str]:
         from textwrap import wrap  # noqa: PLC0415  # only for --help
 
-        return wrap(" ".join(text.split()), width, break_on_hyphens=False)  # options stay whole
+        unbroken = " ".join(text.split()).replace("(default: ", "(default:\N{NO-BREAK SPACE}")
+        lines = wrap(unbroken, width, break_on_hyphens=False)  # options stay whole
+        return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
 
 
 class Parser(argparse.ArgumentParser):
@@ -91,8 +93,8 @@ class Parser(argparse.ArgumentParser):
         group.add_argument(
             "--url",
             default=argparse.SUPPRESS,
-            help="the store: sqlite:///FILE, postgresql://…, or http(s):// for a server (OCTOSTORE_URL, else your own "
-            "file)",
+            help="the store: sqlite:///FILE, postgresql://…, or http(s):// for a server (default: OCTOSTORE_URL, else "
+            "your own file)",
         )
         group.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON")
 

@@ -38,14 +38,16 @@ EXAMPLES = [
 def configure(parser: argparse.ArgumentParser) -> None:
     set_completer(parser.add_argument("job", metavar="JOB", help="job name"), job_names)
     add_claim_options(parser)
-    parser.add_argument("--wait", type=seconds, default=0, metavar="S", help="how long to wait for the job (0)")
+    parser.add_argument(
+        "--wait", type=seconds, default=0, metavar="S", help="how long to wait for the job (default: 0)"
+    )
     parser.add_argument("--again", action="store_true", help="claim the job even if it is done")
     parser.add_argument(
         "--lock-delay",
         type=seconds,
         default=0,
         metavar="S",
-        help="after this claim ends, block new claims for this long (0)",
+        help="after this claim ends, block new claims for this long (default: 0)",
     )
 
 
@@ -54,22 +56,22 @@ def add_claim_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--owner",
         metavar="O",
-        help="your name, as others see it (OCTOSTORE_OWNER, else, with --keep, that of your agent's process, else "
-        "user@host)",
+        help="your name, as others see it (default: OCTOSTORE_OWNER, else, with --keep, that of your agent's process, "
+        "else user@host)",
     )
     parser.add_argument(
         "--ttl",
         type=seconds,
         default=TTL_DEFAULT_SECONDS,
         metavar="S",
-        help=f"how long you keep the job without a heartbeat ({TTL_DEFAULT_SECONDS})",
+        help=f"how long you keep the job without a heartbeat (default: {TTL_DEFAULT_SECONDS})",
     )
     parser.add_argument(
         "--max-silence",
         type=seconds,
         metavar="S",
-        help="with --keep: release the claim after this long without an octostore command (10m); without --keep: show "
-        "you as stuck after this long without progress, even if you send heartbeats (never)",
+        help="with --keep: release the claim after this long without an octostore command; without --keep: show you as "
+        "stuck after this long without progress, even if you send heartbeats (default: 10m with --keep, else never)",
     )
     parser.add_argument(
         "--metadata", type=json_value, metavar="JSON", help="anything others should see; @FILE and - (stdin) also work"
@@ -82,8 +84,8 @@ def add_claim_options(parser: argparse.ArgumentParser) -> None:
         "--while-pid",
         type=integer_from(0),
         metavar="PID",
-        help="with --keep: release the claim when this process ends, or 0 to watch none; default: your agent's "
-        "process, or the terminal's shell",
+        help="with --keep: release the claim when this process ends, or 0 to watch none (default: your agent's "
+        "process, or the terminal's shell)",
     )
 
 

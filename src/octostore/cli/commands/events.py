@@ -50,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     set_completer(session, session_names)
     parser.add_argument(
-        "--after", type=integer, default=0, metavar="SEQ", help="only events after this sequence number"
+        "--after", type=integer, default=0, metavar="SEQ", help="only events after this sequence number (default: 0)"
     )
     parser.add_argument(
         "--since", type=_since, metavar="TIME", help="only events since this time: 10m (ago), or 2026-11-16T06:00:00Z"

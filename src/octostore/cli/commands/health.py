@@ -39,13 +39,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
             type=_threshold(number),
             default=default,
             metavar="D[,U]",
-            help=f"{what} ({_shown(default, words.duration if number is seconds else str)})",
+            help=f"{what} (default: {_shown(default, words.duration if number is seconds else str)})",
         )
     parser.add_argument(
         "--fail-on",
         choices=BADNESS[1:],
         default="unhealthy",
-        help=f"exit {exit_codes.UNHEALTHY} at this status or worse (unhealthy)",
+        help=f"exit {exit_codes.UNHEALTHY} at this status or worse (default: unhealthy)",
     )
 
 

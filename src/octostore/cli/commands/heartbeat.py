@@ -23,7 +23,7 @@ EXAMPLES = [
 def configure(parser: argparse.ArgumentParser) -> None:
     add_job(parser)
     add_lease_options(parser)
-    parser.add_argument("--ttl", type=seconds, metavar="S", help="new TTL, starting now (unchanged)")
+    parser.add_argument("--ttl", type=seconds, metavar="S", help="new TTL, starting now (default: unchanged)")
     parser.add_argument("--progress", metavar="TEXT", help="what you are doing, for others to see")
     parser.add_argument("--percent", type=number, metavar="N", help="how far along you are, 0 to 100")
 

@@ -42,7 +42,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         job_names,
     )
     parser.add_argument(
-        "--status", choices=[*get_args(Status), ALL], help="only jobs with this status (claimed; with --queue: all)"
+        "--status",
+        choices=[*get_args(Status), ALL],
+        help="only jobs with this status (default: claimed, or all with --queue)",
     )
     set_completer(
         parser.add_argument(
@@ -57,11 +59,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=positive_integer,
         default=LIMIT_DEFAULT,
         metavar="N",
-        help=f"maximum number of jobs ({LIMIT_DEFAULT:,})",
+        help=f"maximum number of jobs (default: {LIMIT_DEFAULT:,})",
     )
     parser.add_argument("--watch", action="store_true", help="keep refreshing until Ctrl-C")
     parser.add_argument(
-        "--interval", type=_interval, default=1, metavar="S", help="how often to refresh with --watch (1)"
+        "--interval", type=_interval, default=1, metavar="S", help="how often to refresh with --watch (default: 1)"
     )
 
 

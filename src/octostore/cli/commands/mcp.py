@@ -23,14 +23,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--owner",
         metavar="O",
-        help="the agent's name, unless it passes its own (OCTOSTORE_OWNER, else that of its process, else host:pid)",
+        help="the agent's name, unless it passes its own (default: OCTOSTORE_OWNER, else that of its process, "
+        "else host:pid)",
     )
     parser.add_argument(
         "--max-silence",
         metavar="S",
         type=_silence,
         default=1_800.0,
-        help="release the agent's jobs if it makes no call for this long (default 30m; 0 or never: keep them)",
+        help="release the agent's jobs if it makes no call for this long; 0 or never keeps them (default: 30m)",
     )
     parser.add_argument(
         "--operator", action="store_true", help="also offer tools to requeue, cancel, stop and take away jobs"

@@ -17,7 +17,7 @@ from octostore.cli.commands.heartbeat import stop_request_lines
 from octostore.cli.console import Console
 from octostore.cli.held_claims import MyClaim, claims_of, keeping_in_words, lost_claims, with_checkpoints
 from octostore.cli.leases import repeated_options
-from octostore.cli.owners import acting_owner
+from octostore.cli.owners import KEEPING_OWNER_DEFAULT, acting_owner
 from octostore.cli.subcommands import Arguments, Context
 from octostore.core.errors import LeaseLost, NotFound
 
@@ -48,11 +48,7 @@ class Released(msgspec.Struct, frozen=True):
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--owner",
-        metavar="O",
-        help="who you are (OCTOSTORE_OWNER, else your agent's process, else the only owner who keeps claims here)",
-    )
+    parser.add_argument("--owner", metavar="O", help=f"who you are (default: {KEEPING_OWNER_DEFAULT})")
     parser.add_argument("--release-all", action="store_true", help="release every claim that is kept here for you")
 
 

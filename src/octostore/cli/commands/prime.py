@@ -6,6 +6,7 @@ command always succeeds: if the store cannot be reached, the output says so.
 
 import argparse
 
+from octostore.cli.owners import KEEPING_OWNER_DEFAULT
 from octostore.cli.prime import prime
 from octostore.cli.subcommands import Arguments, Context
 
@@ -19,11 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "prefix", metavar="PREFIX", nargs="?", help="show other owners' jobs only if their names begin with this"
     )
-    parser.add_argument(
-        "--owner",
-        metavar="O",
-        help="who you are (OCTOSTORE_OWNER, else your agent's process, else the only owner who keeps claims here)",
-    )
+    parser.add_argument("--owner", metavar="O", help=f"who you are (default: {KEEPING_OWNER_DEFAULT})")
 
 
 def run(arguments: Arguments, context: Context) -> None:

@@ -27,7 +27,9 @@ EXAMPLES = [
 def configure(parser: argparse.ArgumentParser) -> None:
     add_job(parser)
     add_lease_options(parser)
-    parser.add_argument("--outcome", choices=get_args(Outcome), default="released", help="how it went (released)")
+    parser.add_argument(
+        "--outcome", choices=get_args(Outcome), default="released", help="how it went (default: released)"
+    )
     parser.add_argument(
         "--result",
         type=json_value,
@@ -40,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--retry-after",
         type=seconds,
         metavar="S",
-        help="with --outcome failed or deferred: how long until the job can be claimed again (60 if deferred)",
+        help="with --outcome failed or deferred: how long until the job can be claimed again (default: 60 if deferred)",
     )
 
 

@@ -37,19 +37,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     set_completer(parser.add_argument("job", metavar="JOB", help="job name"), job_names)
     add = parser.add_argument
     add("--metadata", type=json_value, metavar="JSON", help="anything others should see; @FILE also works")
-    add("--wait", type=seconds, default=0, metavar="S", help="how long to wait for the job (0)")
+    add("--wait", type=seconds, default=0, metavar="S", help="how long to wait for the job (default: 0)")
     add(
         "--no-wait",
         dest="wait",
         action="store_const",
         const=0,
-        help="do not wait if another owner holds the job (the default)",
+        help="do not wait if another owner holds the job",
     )
     add(
         "--on-held",
         choices=["fail", "skip"],
         default="fail",
-        help="if another owner holds the job: fail (exit 11) or skip (exit 0); default: fail",
+        help="if another owner holds the job: fail with exit code 11, or skip with 0 (default: fail)",
     )
     add(
         "--held-exit",
@@ -64,13 +64,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=seconds,
         default=0,
         metavar="S",
-        help="hold the job for at least this long, for cron on machines with skewed clocks",
+        help="hold the job for at least this long, for cron on machines with skewed clocks (default: 0)",
     )
     add(
         "--on-unreachable",
         choices=["fail", "wait"],
         default="fail",
-        help="if the store cannot be reached: fail (exit 69) or wait (keep trying); default: fail",
+        help="if the store cannot be reached: fail with exit code 69, or wait and keep trying (default: fail)",
     )
     add_command_options(parser)
 

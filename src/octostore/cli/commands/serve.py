@@ -34,14 +34,18 @@ PORT_MAX = 65_535
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--host", help="the address to listen on (%(default)s)")
-    add("--port", type=integer_from(0, PORT_MAX), help="the port to listen on; 0 picks a free one (%(default)s)")
+    add("--host", help="the address to listen on (default: %(default)s)")
+    add(
+        "--port",
+        type=integer_from(0, PORT_MAX),
+        help="the port to listen on; 0 picks a free one (default: %(default)s)",
+    )
     add("--uds", type=Path, metavar="FILE", help="listen on this Unix socket instead")
     add(
         "--tokens-file",
         type=Path,
         metavar="FILE",
-        help=f"file of preconfigured tokens ({TOKENS_FILE_VARIABLE}), readable only by you",
+        help=f"file of preconfigured tokens, readable only by you (default: {TOKENS_FILE_VARIABLE})",
     )
     add(
         "--allow-host",
@@ -69,10 +73,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--base-path", metavar="PATH", help="path at which a proxy serves this server, if not /, e.g. /octo")
     add("--no-ui", action="store_false", dest="has_page", help="do not serve the live page")
     _add_limits(parser)
-    add("--log-format", choices=LOG_FORMATS, help="format of the log on stderr (%(default)s)")
+    add("--log-format", choices=LOG_FORMATS, help="format of the log on stderr (default: %(default)s)")
     add("--access-log", action="store_true", help="also log each request: who, what, status and duration")
     for options, what in _SECONDS.items():
-        add(*options.split(), type=_seconds, metavar="S", help=f"{what} (%(default)s)")
+        add(*options.split(), type=_seconds, metavar="S", help=f"{what} (default: %(default)s)")
     defaults = msgspec.structs.asdict(Settings()) | {"allow_hosts": [], "allow_origins": [], "trusted_proxies": []}
     del defaults["url"]  # every command has this option
     parser.set_defaults(**defaults)
@@ -80,33 +84,43 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def _add_limits(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--max-locks", type=positive_integer, metavar="N", help="maximum locks per principal (%(default)s)")
+    add("--max-locks", type=positive_integer, metavar="N", help="maximum locks per principal (default: %(default)s)")
     add(
         "--max-claims",
         type=positive_integer,
         metavar="N",
-        help="maximum live claims per principal, locks excluded (%(default)s)",
+        help="maximum live claims per principal, locks excluded (default: %(default)s)",
     )
-    add("--max-sessions", type=positive_integer, metavar="N", help="maximum open sessions per principal (%(default)s)")
-    add("--max-queued", type=positive_integer, metavar="N", help="maximum queued jobs per principal (%(default)s)")
+    add(
+        "--max-sessions",
+        type=positive_integer,
+        metavar="N",
+        help="maximum open sessions per principal (default: %(default)s)",
+    )
+    add(
+        "--max-queued",
+        type=positive_integer,
+        metavar="N",
+        help="maximum queued jobs per principal (default: %(default)s)",
+    )
     add(
         "--requests-per-second",
         type=positive_integer,
         metavar="N",
-        help="maximum requests per second per principal (%(default)s)",
+        help="maximum requests per second per principal (default: %(default)s)",
     )
     add(
         "--max-streams",
         type=positive_integer,
         metavar="N",
-        help="maximum open event streams per principal (%(default)s)",
+        help="maximum open event streams per principal (default: %(default)s)",
     )
-    add("--max-connections", type=positive_integer, metavar="N", help="maximum connections (%(default)s)")
+    add("--max-connections", type=positive_integer, metavar="N", help="maximum connections (default: %(default)s)")
     add(
         "--max-connections-per-address",
         type=positive_integer,
         metavar="N",
-        help="maximum connections from one address (1000; unlimited from this machine)",
+        help="maximum connections from one address; unlimited from this machine (default: 1000)",
     )
 
 

@@ -38,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     one = parser.add_argument("session", metavar="SESSION", nargs="?", help="session to show: ID, or PRINCIPAL/ID")
     set_completer(one, session_names)
     parser.add_argument(
-        "--status", choices=[*get_args(SessionStatus), "all"], help="only sessions with this status (open)"
+        "--status", choices=[*get_args(SessionStatus), "all"], help="only sessions with this status (default: open)"
     )
     parser.add_argument("--close", action="store_true", help="end the session and release its jobs")
     parser.add_argument(

@@ -45,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     create = actions.add_parser("create", help="create a token and show it", description="Create a token and show it.")
     _add_principal(create)
     create.add_argument(
-        "--expires-in", type=seconds, metavar="S", help="how long it is valid, e.g. 90d; default: forever"
+        "--expires-in", type=seconds, metavar="S", help="how long it is valid, e.g. 90d (default: forever)"
     )
     shown = create.add_mutually_exclusive_group()
     shown.add_argument("--to", type=Path, metavar="FILE", help="write it to a new file that only you can read")
@@ -75,7 +75,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def _add_principal(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="who will use it; the log shows this name")
     parser.add_argument(
-        "--scope", action="append", choices=get_args(Scope), help="what it may do; repeatable; default: read and claim"
+        "--scope", action="append", choices=get_args(Scope), help="what it may do; repeatable (default: read and claim)"
     )
     parser.add_argument("--prefix", default="", metavar="P", help="only jobs whose names begin with this")
 

@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=integer_from(1, CONCURRENCY_MAX),
         default=1,
         metavar="N",
-        help="number of jobs to run at once (1)",
+        help="number of jobs to run at once (default: 1)",
     )
     until = parser.add_mutually_exclusive_group()
     until.add_argument("--until-empty", action="store_true", help="exit when no job can be claimed")
@@ -50,9 +50,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=integer_from(1, 255),
         default=DEFERRED_EXIT,
         metavar="N",
-        help=f"exit code with which a command defers its job ({DEFERRED_EXIT})",
+        help=f"exit code with which a command defers its job (default: {DEFERRED_EXIT})",
     )
-    add("--retry-after", type=seconds, metavar="S", help="how long until a deferred job is retried (60)")
+    add("--retry-after", type=seconds, metavar="S", help="how long until a deferred job is retried (default: 60)")
     add_command_options(parser)
 
 
