@@ -391,3 +391,10 @@ def test_a_reply_without_a_live_claim_cannot_be_kept(system: System) -> None:
     with pytest.raises(Held) as caught, store.keep(store.claim_job("job", owner="third")):
         pass
     assert caught.value.owner == "second"
+
+
+def test_keeping_a_reply_from_an_empty_queue_says_that_there_is_no_job(system: System) -> None:
+    with pytest.raises(Conflict) as caught, system.store.keep(system.store.claim_next("mistyped")):
+        pass
+    assert caught.value.status == "empty"
+    assert str(caught.value) == "there are no jobs in queue mistyped, not even finished ones; check its name"

@@ -30,7 +30,7 @@ from octostore.core.errors import (
 )
 from octostore.core.limits import ERROR_BYTES
 from octostore.core.model import Outcome
-from octostore.core.queue_words import pause_in_words
+from octostore.core.queue_words import pause_in_words, queue_in_words
 from octostore.core.replies import (
     AttemptView,
     CheckpointReply,
@@ -68,6 +68,9 @@ def describe(error: BaseException) -> str:
 
 def refusal(reply: ClaimReply) -> OctoStoreError:
     """The exception for a reply that is not `claimed`."""
+    if reply.status == "empty":
+        nothing = "nothing can be claimed now" if reply.queue_status is None else queue_in_words(reply.queue_status)
+        return Conflict(nothing, status="empty")
     job_id = reply.job_id or ""
     if reply.status == "held" and reply.owner and reply.claimed_at and reply.heartbeat_at and reply.expires_at:
         return Held(
