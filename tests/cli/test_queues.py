@@ -148,6 +148,8 @@ def test_dead_jobs_and_back(cli: Cli, queue: str) -> None:
     assert (requeued.code, requeued.out) == (0, f"requeued {cli.job}: it is queued now\n")
     assert cli.json("dead", cli.job)["jobs"] == []
     assert cli.call("dead", cli.job).out == f"no dead jobs begin with {cli.job}\n"
+    assert cli.call("dead", "--queue", queue).out == f"no dead jobs in queue {queue}\n"
+    assert cli.call("dead", cli.job, "--queue", queue).out == f"no dead jobs in queue {queue} begin with {cli.job}\n"
     assert "requeued by" in cli.call("events", "--job", cli.job).out
     assert "the disk is larger now" in cli.call("events", "--job", cli.job).out
 

@@ -52,11 +52,12 @@ def run(arguments: Arguments, context: Context) -> None:
 
 def _none(store: Reader, arguments: Arguments) -> str:
     prefix = arguments.prefix
+    nothing = "no dead jobs" + ("" if arguments.queue is None else f" in queue {arguments.queue}")
     if prefix is None:
-        return "no dead jobs"
+        return nothing
     similar = find_similar(store, prefix)
     if similar is None or any(name.startswith(prefix) for name in similar):
-        return f"no dead jobs begin with {prefix}"
+        return f"{nothing} begin with {prefix}"
     return unknown_job_message(prefix, similar)
 
 
