@@ -119,6 +119,7 @@ def test_an_unreachable_server_when_a_command_starts_or_ends(served: Served, tmp
     ending = {
         "failing": (3, ["--ttl", "6"], "exit 3"),
         "fine": (0, ["--ttl", "6"], "exit 0"),
+        "quiet": (0, ["--ttl", "6", "--quiet"], "exit 0"),
         "once": (69, ["--ttl", "6", "--once"], "exit 0"),  # the store does not know that it is done
         "patient": (3, ["--ttl", FOREVER], "exit 3"),
     }

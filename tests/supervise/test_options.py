@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 import octostore as library
 from tests.support.processes import until
 from tests.support.running import FOREVER, UNTIL_GO, Octostore, types_of
@@ -172,6 +174,26 @@ def test_quiet_adds_no_output(octostore: Octostore, tmp_path: Path) -> None:
     (tmp_path / "go").touch()
     assert quiet.wait() == (0, "", "error\n")
     assert loud.wait().code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--max-run", "0.3"], "still running after 0.3s (--max-run)"),
+        (["--max-silence", "1", "--on-silence", "stop"], "no progress for 1s (--max-silence)"),
+    ],
+)
+def test_quiet_still_says_why_a_command_was_stopped(octostore: Octostore, options: list[str], problem: str) -> None:
+    done = octostore.run("run", "job", "--quiet", *options, "--", "sleep", FOREVER)
+    assert (done.code, done.out) == (143, "")
+    assert f"octostore: stopping job: {problem}\n" in done.err
+
+
+def test_quiet_does_not_report_a_stop_that_was_asked_for(octostore: Octostore, store: library.OctoStore) -> None:
+    run = octostore.start("run", "job", "--quiet", "--", "sleep", FOREVER)
+    until(lambda: store.get_job_owner("job") is not None)
+    store.request_stop("job", reason="maintenance")
+    assert run.wait() == (143, "", "")
 
 
 def test_json_reports_the_result(octostore: Octostore, store: library.OctoStore) -> None:

@@ -195,7 +195,7 @@ class ChildCommand:
         if self._problem is None and (is_failure or self._code is None):
             self._problem = problem
             self._is_stopped = self._is_stopped or not is_failure
-            self._notify(f"stopping {self._claim.job_id}: {problem}")
+            self._notify(f"stopping {self._claim.job_id}: {problem}", is_warning=is_failure)
         self._guardian.stop(self._policy.stop_grace)
 
     def _apply(self, update: m.Update) -> bool:

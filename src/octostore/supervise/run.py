@@ -253,7 +253,8 @@ class _Run:
             ending = (ending or Ending(code=0))._replace(is_lost=True, problem=str(lost))
         except Unreachable as fault:
             outcome = None
-            self._notify(f"the command has ended, but its claim could not be released and will expire ({fault})")
+            problem = f"the command has ended, but its claim could not be released and will expire ({fault})"
+            self._notify(problem, is_warning=True)
         return self._run_result(claim, ending or Ending(code=0), outcome)
 
     def _execute(self, claim: HeldClaim, signals: SignalPipe) -> tuple[Ending, bytes]:
