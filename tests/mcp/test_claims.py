@@ -58,7 +58,7 @@ def test_a_claim_is_one_durable_write(loop: Loop) -> None:
         port = AsyncEmbeddedPort(open_store("memory:", on_batch=lambda commands, _seconds: written.append(commands)))
         claims = Claims(lambda _text: None)
         async with AsyncOctoStore(port) as store:
-            agent = Agent(Connection(None), claims, Sessions(claims), "agent")
+            agent = Agent(Connection(None), claims, Sessions(claims, lambda _text: None), "agent")
             await claim_job(ToolContext(store, agent, silence), ClaimJob(job_id="job"))
             kept = await claims.find(store, OneClaim(job_id="job"))
             assert (await kept.view()).status == "claimed"
@@ -156,7 +156,7 @@ class UnreachableStore:
 
 def test_an_agent_that_speaks_while_its_claims_are_released_keeps_the_rest(loop: Loop) -> None:
     async def test(store: AsyncOctoStore, claims: Claims) -> None:
-        sessions = Sessions(claims)
+        sessions = Sessions(claims, lambda _text: None)
         for job_id in ("a", "b"):
             await claim(store, claims, job_id)
         await sessions.open(store, "agent", OpenSession(session_id="session"))
@@ -173,7 +173,7 @@ def test_an_agent_that_speaks_while_its_claims_are_released_keeps_the_rest(loop:
 
 def test_a_silent_agent_also_learns_what_it_had_lost_before(loop: Loop) -> None:
     async def test(store: AsyncOctoStore, claims: Claims) -> None:
-        sessions = Sessions(claims)
+        sessions = Sessions(claims, lambda _text: None)
         await claim(store, claims, "job")
         await sessions.open(store, "agent", OpenSession(session_id="session"))
         await store.close_session("session")
@@ -188,6 +188,21 @@ def test_a_silent_agent_also_learns_what_it_had_lost_before(loop: Loop) -> None:
         assert agent.notices() == []
 
     on_memory(loop, test)
+
+
+def test_a_session_of_a_silent_agent_that_cannot_be_closed_is_reported(loop: Loop) -> None:
+    reported: list[str] = []
+
+    async def run() -> None:
+        claims = Claims(reported.append)
+        sessions = Sessions(claims, reported.append)
+        async with await connect_async("memory:") as store:
+            await sessions.open(store, "agent", OpenSession(session_id="session"))
+        await sessions.release_silent(Silence(7, lambda: True))
+        assert len(sessions.current) == 1, "kept, to try again"
+
+    loop.run(run())
+    assert reported == ["could not close session session, whose agent is silent: this store has been closed"]
 
 
 def test_the_number_of_claims_is_limited_until_some_end(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,7 +232,7 @@ def test_lost_claims_and_sessions_do_not_count_against_the_limit(loop: Loop, mon
         await claim(store, claims, "b")
         assert [(view.job_id, view.status) for view in await claims.views(store)] == [("a", "lost"), ("b", "claimed")]
 
-        sessions = Sessions(claims)
+        sessions = Sessions(claims, lambda _text: None)
         await sessions.open(store, "agent", OpenSession(session_id="first"))
         (first,) = sessions.current
         first._session._authority.end()  # as if the machine had slept for a night
@@ -259,7 +274,7 @@ def test_an_internal_error_is_reported_as_one(loop: Loop) -> None:
 
     async def call() -> dict[str, Any]:
         claims = Claims(logged.append)
-        agent = Agent(Broken(None), claims, Sessions(claims), None)
+        agent = Agent(Broken(None), claims, Sessions(claims, lambda _text: None), None)
         request = Message(1, "tools/call", {"name": "my_claims"})
         return await ToolProtocol(TOOLS, logged.append).handle(request, agent, notify)
 

@@ -118,7 +118,7 @@ def compare(loop: Loop, *conversations: list[Request]) -> None:
     async def run() -> None:
         claims = Claims(lambda _text: None)
         connection = Connection("memory:")
-        agent = Agent(connection, claims, Sessions(claims), "agent")
+        agent = Agent(connection, claims, Sessions(claims, lambda _text: None), "agent")
         sides = Sides(agent)
         for requests in conversations:
             ours = [await sides.ours(request) for request in requests]
@@ -151,6 +151,7 @@ def test_what_is_refused(loop: Loop, method: str, params: dict[str, Any], code: 
     async def ask() -> Any:
         claims = Claims(lambda _text: None)
         async with await connect_async("memory:"):
-            return await Sides(Agent(Connection("memory:"), claims, Sessions(claims), None)).ours((method, params))
+            agent = Agent(Connection("memory:"), claims, Sessions(claims, lambda _text: None), None)
+            return await Sides(agent).ours((method, params))
 
     assert loop.run(ask())["code"] == code

@@ -12,7 +12,7 @@ from octostore.core.model import Phase
 from octostore.core.replies import ClaimReply, HandedOverReply, InFlight
 from octostore.mcp import texts
 from octostore.mcp.arguments import ClaimTask, OneSession, OpenSession, Task
-from octostore.mcp.claims import RELEASE_SECONDS, Claims
+from octostore.mcp.claims import RELEASE_SECONDS, Claims, Report
 from octostore.mcp.own import NotHeld
 from octostore.mcp.results import Opened, opened_result
 from octostore.mcp.silence import Silence
@@ -85,8 +85,9 @@ class KeptSession:
 
 
 class Sessions:
-    def __init__(self, claims: Claims) -> None:
+    def __init__(self, claims: Claims, report: Report) -> None:
         self._claims = claims
+        self._report = report
         self._kept: dict[str, KeptSession] = {}
         self._pending_notices: list[str] = []
         """Undelivered notices about sessions that the agent did not end itself."""
@@ -131,10 +132,10 @@ class Sessions:
                 return
             try:
                 await kept.close()
-            except LeaseLost:
-                self._pending_notices.append(texts.session_loss_text(kept.session_id))
-            except OctoStoreError:
-                continue
+            except OctoStoreError as error:
+                self._report(f"could not close session {kept.session_id}, whose agent is silent: {error}")
+                if isinstance(error, LeaseLost):
+                    self._pending_notices.append(texts.session_loss_text(kept.session_id))
             else:
                 self._pending_notices.append(texts.silent_text(texts.all_of(kept.session_id), silence.seconds))
 

@@ -67,7 +67,7 @@ class _Session:
         self._print = report
         self._connection = Connection(settings.url)
         claims = Claims(self._report)
-        self._agent = Agent(self._connection, claims, Sessions(claims), settings.owner)
+        self._agent = Agent(self._connection, claims, Sessions(claims, self._report), settings.owner)
         self._protocol = ToolProtocol(tools_for(is_operator=settings.is_operator), self._report)
         self._wire = Wire()
         self._is_over = asyncio.Event()
