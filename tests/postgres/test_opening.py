@@ -233,6 +233,13 @@ def test_the_error_for_a_malformed_url_does_not_show_its_password(url: str) -> N
     assert "no_such_option" in str(fault) or "%40" in str(fault)
 
 
+@pytest.mark.parametrize("url", ["postgresql:jobs", "postgresql:/jobs", f"postgresql:ann:{SECRET}@localhost/db"])
+def test_a_url_without_its_slashes_says_so(url: str) -> None:
+    fault = error_of(url)
+    assert isinstance(fault, octostore.InvalidInput)
+    assert str(fault) == "url must start with postgresql://, as in postgresql://user@host/database"
+
+
 def test_no_such_database() -> None:
     assert reason(in_database(postgres_url(), "nowhere")) == "not_a_database"
 

@@ -46,6 +46,7 @@ ENCODING = {"client_encoding": "UTF8"}
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _SCHEMA = re.compile(r"(?<=[?&])schema=([^&]*)(?:&|$)")
 _USER = re.compile(r"//[^@/]*@")
+_SCHEME = re.compile(r"\w+://")
 _AUTHORITY = re.compile(r"\w+://([^@/?]*@)?[^@/?]*(/[^@?]*)?(\?.*)?", re.DOTALL)
 _ESCAPES = "in a user or password, write @ as %40, / as %2F, : as %3A, ? as %3F and % as %25"
 
@@ -82,6 +83,8 @@ def _parse(url: str, field: str) -> tuple[str, str]:
             field, f"names the schema {schema!r}; use at most 63 lower-case letters, digits and _, with no digit first"
         )
     rest = _SCHEMA.sub("", url)
+    if not _SCHEME.match(rest):
+        raise InvalidInput(field, "must start with postgresql://, as in postgresql://user@host/database")
     if not _AUTHORITY.fullmatch(rest):
         raise InvalidInput(field, f"has an @ where there should be none; {_ESCAPES}")
     try:
