@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -417,6 +418,9 @@ def test_setup_for_all_projects_of_a_user(client: str, home: Path, project: Path
     done = octostore("setup", client, "--global")
     assert done.code == 0
     assert "~/" in done.out
+    next_step = done.out.partition("\nnext: ")[2]
+    assert CLIENTS[client].title in next_step
+    assert not re.search(r"\bhere\b|this folder|the project", next_step)
     assert tree(project) == {}
     assert tree(home) != before
     assert octostore("setup", client, "--global", "--check").code == 0

@@ -53,7 +53,9 @@ class Client(msgspec.Struct, frozen=True):
     parts: Callable[[bool], list[Part]]
     """For one folder or, if true, for all of a user's projects. Paths are relative to the folder or the user's home."""
     next_step: str
-    """What is left for a person to do."""
+    """What is left for a person to do, after a setup for one folder."""
+    global_next_step: str
+    """The same, after a setup for all of a user's projects."""
 
 
 def _mcp_entry() -> Entry:
@@ -142,9 +144,28 @@ def _folder(variable: str, usual: str) -> str:
 CLIENTS = {
     client.name: client
     for client in (
-        Client("claude", "Claude Code", _claude, "start Claude Code here, and approve the MCP server when it asks"),
-        Client("codex", "Codex", _codex, "start Codex here, trust the project, and review the hooks with /hooks"),
-        Client("cursor", "Cursor", _cursor, "open this folder in Cursor, and enable the MCP server in its settings"),
+        Client(
+            "claude",
+            "Claude Code",
+            _claude,
+            next_step="start Claude Code here, and approve the MCP server when it asks",
+            # Claude Code asks only about servers in a project's .mcp.json.
+            global_next_step="restart Claude Code; /mcp lists the MCP server",
+        ),
+        Client(
+            "codex",
+            "Codex",
+            _codex,
+            next_step="start Codex here, trust the project, and review the hooks with /hooks",
+            global_next_step="restart Codex, and review the hooks with /hooks",
+        ),
+        Client(
+            "cursor",
+            "Cursor",
+            _cursor,
+            next_step="open this folder in Cursor, and enable the MCP server in its settings",
+            global_next_step="restart Cursor, and enable the MCP server in its settings",
+        ),
     )
 }
 

@@ -110,7 +110,8 @@ def _print_changes(scope: Scope, changes: list[Change], console: Console) -> int
     files = [_file(one, one.done, scope) for one in relevant]
     lines = [_line(file, console) for file in files]
     if any(change.done == "created" for change in changes):
-        lines.append(f"next: {scope.client.next_step}")
+        client = scope.client
+        lines.append(f"next: {client.global_next_step if scope.is_global else client.next_step}")
     console.print_result({"client": scope.client.name, "files": files}, *lines or ["there is nothing to remove"])
     return exit_codes.SUCCESS
 
