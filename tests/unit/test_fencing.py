@@ -322,9 +322,9 @@ def test_a_refusal_says_everything_and_travels_between_processes() -> None:
     stale = pickle.loads(pickle.dumps(build().refusal([(6,)])))
     assert isinstance(stale, StaleToken)
     assert (stale.key, stale.token, stale.current, stale.code) == ({"id": 7}, 5, 6, "stale_token")
-    assert str(stale) == "token 5 is stale: 6 has been seen ({'id': 7})"
+    assert str(stale) == "fencing token 5 is stale: 6 has been seen ({'id': 7})"
     missing = pickle.loads(pickle.dumps(build().refusal([])))
     assert isinstance(missing, MissingRow)
     assert (missing.table, missing.key, missing.code) == ("accounts", {"id": 7}, "missing_row")
     assert str(missing) == "table 'accounts' has no row {'id': 7} to write to"
-    assert str(build(once=True).refusal([(5,)])) == "token 5 has already been used ({'id': 7})"
+    assert str(build(once=True).refusal([(5,)])) == "fencing token 5 has already been used ({'id': 7})"

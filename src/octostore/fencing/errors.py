@@ -24,7 +24,7 @@ class StaleToken(OctoStoreError):
 
     def __init__(self, key: object, token: int, current: int) -> None:
         why = "has already been used" if current == token else f"is stale: {current} has been seen"
-        super().__init__(f"token {token} {why} ({key!r})")
+        super().__init__(f"fencing token {token} {why} ({key!r})")
         self.key = key
         self.token = token
         self.current = current

@@ -32,7 +32,7 @@ class FenceGuard:
         >>> guard.check("cache", 7)
         >>> guard.check("cache", 6)
         Traceback (most recent call last):
-        octostore.fencing.errors.StaleToken: token 6 is stale: 7 has been seen ('cache')
+        octostore.fencing.errors.StaleToken: fencing token 6 is stale: 7 has been seen ('cache')
     """
 
     def __init__(self, max_keys: int = MAX_KEYS_DEFAULT) -> None:

@@ -71,7 +71,7 @@ class FencedUpdate:
         Example:
             >>> update = octostore.fencing.build_fenced_update("accounts", key={"id": 7}, token=41, paramstyle="qmark")
             >>> str(update.refusal([(42,)]))
-            "token 41 is stale: 42 has been seen ({'id': 7})"
+            "fencing token 41 is stale: 42 has been seen ({'id': 7})"
         """
         current = _only_column(found[0]) if found else None
         if current is not None and (current > self.token or (self.once and current == self.token)):
@@ -201,7 +201,7 @@ def _check(key: Mapping[str, object], values: Mapping[str, object], fence: str) 
     # SQLite does not tell names apart by case.
     if str(fence).lower() in {str(name).lower() for name in (*key, *values)}:
         raise InvalidInput(
-            "fence", f"is {fence!r}, which is also in the key or the values; that column is only for the token"
+            "fence", f"is {fence!r}, which is also in the key or the values; that column is only for the fencing token"
         )
 
 
