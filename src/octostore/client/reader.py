@@ -443,7 +443,7 @@ class Questions:
         """List the 200 longest queues, with their last claims and the rates of the last hour.
 
         Returns:
-            The queues, the longest first. A server counts their jobs at most once every 10 seconds.
+            The queues, the longest first. A server's counts are at most 10 seconds old.
 
         Example:
             >>> _ = store.enqueue("build", queue="ci")

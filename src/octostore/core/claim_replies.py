@@ -37,7 +37,7 @@ class ClaimView(Reply, frozen=True):
     progress: ProgressView | None = None
     """Only for a live claim, like the fields below up to `stop_requested`."""
     late_at: Moment | None = None
-    """After this time, the claim is `late`: its owner has missed heartbeats but still has time."""
+    """After this time, the claim is `late`: its owner has missed two heartbeats."""
     late: bool = False
     stuck: bool = False
     """Whether its owner sends heartbeats, but has reported no progress for longer than `max_silence`."""

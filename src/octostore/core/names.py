@@ -36,7 +36,7 @@ def check_lock_name(field: str, name: str) -> None:
 
 
 def check_name(field: str, name: str, limit: int = NAME_COMPONENT_BYTES) -> None:
-    """A queue or a kind: one component."""
+    """A queue, a kind, or the id of a session or token: one component."""
     if not isinstance(name, str) or not _is_plain(name):
         _check_required(field, name, limit)
         _check_component(field, name, limit, SIGNS)

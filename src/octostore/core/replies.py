@@ -498,7 +498,7 @@ class QueueFigures(QueueStatus, frozen=True, kw_only=True):
 class QueueList(Reply, frozen=True):
     """Queues, the longest first. `more` is true if there are others.
 
-    A server counts at most once every 10 seconds, most recently at `counted_at`. A count of `counted_to` means that
+    A server's counts are at most 10 seconds old; they were made at `counted_at`. A count of `counted_to` means that
     many or more. Rates are counts per `bucket_seconds` since `rates_since`, which is an hour ago, or later if the log
     is very busy. Buckets start at full minutes, so the first and the last may be shorter.
     """
@@ -567,7 +567,7 @@ class Figures(Reply, frozen=True):
 
     claimed: int
     late: int
-    """Claims whose owners have missed heartbeats but still have time."""
+    """Live claims whose owners have missed two heartbeats."""
     dead: int
     open_sessions: int
     waiting: int

@@ -1,4 +1,6 @@
-"""Put a job in a queue. If the job is already in a queue, or done, nothing changes.
+"""Put a job in a queue. Nothing changes if the job is done or already enqueued, even if it is claimed or dead.
+
+To run a dead job again, use `octostore requeue`.
 
 If TRACEPARENT, a W3C trace context, is in the environment, it is stored with the job.
 """

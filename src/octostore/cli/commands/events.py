@@ -3,7 +3,8 @@
 --export writes JSON lines, one event per line with the id of its store, for a file or another program. --verify reads
 the whole log and checks that no event is missing, that no claim ended twice, and that every job and session matches its
 events. The exit code is 0 if so. If it is 70, either OctoStore has a bug or something else has written to the database.
---verify needs an admin token, and can run while others work; it skips and counts what keeps changing meanwhile.
+--verify needs an admin token without a prefix, and can run while others work; it skips and counts what keeps changing
+meanwhile.
 """
 
 import argparse

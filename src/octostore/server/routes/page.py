@@ -95,7 +95,7 @@ ROUTES = [
         is_page=True,
         summary="Log a browser in",
         description=(
-            "Sets a cookie that works in place of the token on every server of the store, for at most seven days. The "
+            "Sets a cookie that works in place of the token on every server on the store, for at most seven days. The "
             "cookie stops working when the token expires, is rotated or is revoked. The page uses it below `/ui/api/`, "
             "which has the same calls as the API (for example, `GET /ui/api/jobs`), except locks, `/mcp`, "
             "`/auth/token/rotate` and `/auth/link`. Paths below `/ui/api/` accept only the cookie, and no other path "
