@@ -202,7 +202,7 @@ def test_a_server_that_is_not_running_is_unreachable() -> None:
     by_option, by_variable, as_json = map(finish, processes)
     for done in (by_option, by_variable, as_json):
         assert done.code == 69
-        assert f"octostore: the server at {NOWHERE} cannot be reached: " in done.err
+        assert f"octostore: cannot communicate with the server at {NOWHERE}: " in done.err
         assert "octostore:   next  check that the server is running (`octostore serve` starts one)" in done.err
         assert WELL_FORMED not in done.out + done.err
         assert "trying until" not in done.err, "that is for a person at a terminal"

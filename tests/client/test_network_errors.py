@@ -3,11 +3,16 @@
 import errno
 import os
 import pwd
+import socket
 import ssl
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
 
+from octostore.client.http.connections import Connections
 from octostore.client.http.responses import connection_failed
+from octostore.client.http.server_url import parse_server_url
 from octostore.client.owner import person
 from octostore.stores.base import TryAgain
 
@@ -20,7 +25,21 @@ def message_for(error: OSError) -> str:
 
 def test_the_reason_comes_without_the_errno() -> None:
     refused = ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
-    assert message_for(refused) == "the server at https://locks.example.org cannot be reached: Connection refused"
+    assert message_for(refused) == "cannot communicate with the server at https://locks.example.org: Connection refused"
+
+
+def test_a_program_that_does_not_speak_http_was_reached_all_the_same() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        connections = Connections(parse_server_url(url), "token")
+        with ThreadPoolExecutor() as threads, closing(connections):
+            asking = threads.submit(connections.call, "GET", "/", None, 5)
+            speaker, _ = listener.accept()
+            speaker.sendall(b"220 mail.example.org ESMTP\r\n\r\n")
+            with pytest.raises(TryAgain) as caught:
+                asking.result()
+            speaker.close()
+    assert str(caught.value.fault) == f"cannot communicate with the server at {url}: its response is not HTTP"
 
 
 def test_https_to_a_server_that_speaks_http_says_so() -> None:

@@ -81,8 +81,8 @@ def test_commands_survive_a_server_restart(served: Served, tmp_path: Path) -> No
     assert (done.code, done.out) == (0, "")
     missed, back = done.err.splitlines()
     assert re.fullmatch(
-        rf"octostore: heartbeats for job are not getting through \(the server at {again.url} cannot be reached: .*\); "
-        r"the command will be stopped at \d\d:\d\d:\d\d unless one gets through",
+        r"octostore: heartbeats for job are not getting through "
+        rf"\(cannot communicate with the server at {again.url}: .*\); the command will be stopped at \d\d:\d\d:\d\d unless one gets through",
         missed,
     )
     assert back == "octostore: heartbeats for job are getting through again"

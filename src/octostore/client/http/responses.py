@@ -81,7 +81,7 @@ def connection_failed(where: str, error: BaseException, *, was_taken: bool = Tru
     if hasattr(refused, "verify_message"):  # only certificate errors have it, and ssl is slow to import
         return _not_trusted(where, refused.verify_message)
     problem = _reason(error)
-    fault = Unreachable(f"the server at {where} cannot be reached: {problem}", reason="network")
+    fault = Unreachable(f"cannot communicate with the server at {where}: {problem}", reason="network")
     return TryAgain(fault, was_taken=was_taken)
 
 
