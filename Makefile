@@ -72,7 +72,7 @@ lint: $(READY) ## check formatting, lint, types and layers
 	$(BIN)/deptry src
 
 .PHONY: compat
-compat: $(READY) ## run a quick part of the tests on each installed Python, and with the oldest dependencies
+compat: $(READY) ## run a quick part of the tests with the oldest dependencies, and on the other installed Pythons
 	$(BIN)/python -m release.compat
 
 .PHONY: dist

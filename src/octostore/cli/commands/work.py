@@ -2,8 +2,8 @@
 
 The result is JSON if stdout is valid JSON, otherwise text. If the command fails, the job is retried later. If it exits
 with 75, the job is deferred and no attempt is used up; use this, for example, when you are out of quota. The first TERM
-or Ctrl-C lets running commands finish; the second stops them. Without --until-empty, --until-done or --quiet, each job
-is reported on stderr. Everything else works as in `octostore run`.
+or Ctrl-C lets running commands finish; the second stops them. Each job is reported on stderr, unless you use --quiet;
+with --until-empty or --until-done, only on a terminal. Everything else works as in `octostore run`.
 """
 
 import argparse

@@ -70,7 +70,7 @@ def acquire_lock(ws: WorkingSet, command: AcquireLock, sources: Sources) -> Clai
 
 
 def _is_holder(claim: Claim, command: AcquireLock, holder: str | None) -> bool:
-    """Agents may share a principal: it is the same holder if it says so, or sends the same session and metadata."""
+    """Agents may share a principal: it is the same holder if it says so, or sends no other session or metadata."""
     session_key = None if command.session_id is None else key_in(command)
     if not claim.is_lock or (claim.principal, claim.session_id) != (command.principal, session_key):
         return False
