@@ -32,7 +32,7 @@ SETTINGS = Settings()
         f"| queued jobs | {limits.QUEUED_PER_PRINCIPAL:,} |",
         f"| event streams | {SETTINGS.max_streams} |",
         f"| requests | {SETTINGS.requests_per_second:,} per second |",
-        f"each write records {limits.SWEEP_LIMIT} of them",
+        f"each write records up to {limits.SWEEP_LIMIT} of them",
         f"counts stop at {limits.QUEUE_COUNT_MAX:,} |",
         f"a server accepts {SETTINGS.max_connections:,}",
     ],

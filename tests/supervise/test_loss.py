@@ -82,7 +82,8 @@ def test_commands_survive_a_server_restart(served: Served, tmp_path: Path) -> No
     missed, back = done.err.splitlines()
     assert re.fullmatch(
         r"octostore: heartbeats for job are not getting through "
-        rf"\(cannot communicate with the server at {again.url}: .*\); the command will be stopped at \d\d:\d\d:\d\d unless one gets through",
+        rf"\(cannot communicate with the server at {again.url}: .*\); "
+        r"the command will be stopped at \d\d:\d\d:\d\d unless one gets through",
         missed,
     )
     assert back == "octostore: heartbeats for job are getting through again"
