@@ -21,7 +21,7 @@ log = logging.getLogger("octostore.heartbeats")
 BEAT_MAX_SECONDS = 10.0
 """The longest interval, however long the TTL: an owner should soon learn that its job was taken away."""
 TICK_SECONDS = 1.0
-"""The longest single wait: timers stop while the machine sleeps, and the lease does not."""
+"""The longest single wait: timers stop while the machine sleeps, but leases keep running."""
 RETRY_SECONDS = 0.1
 
 OnLost = Callable[[LeaseLost | NotFound | None], None]
