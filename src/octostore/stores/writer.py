@@ -62,7 +62,7 @@ class Writer:
         """Guards the transaction, in the writer's thread or in a caller's (`run_here`)."""
         self._thread: threading.Thread | None = None
         self._working = threading.Lock()
-        """Lets one writer thread work at a time: if Ctrl-C interrupts the start of a thread, `submit` may start a second one."""
+        """Lets one thread work at a time: if Ctrl-C interrupts the start of one, `submit` may start a second."""
         self._is_closed = False
 
     def submit(self, commands: Sequence[AnyCommand], done: Done) -> None:

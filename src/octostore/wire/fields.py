@@ -349,7 +349,10 @@ RetryAfter: TypeAlias = Annotated[
     ),
 ]
 ExpiresIn: TypeAlias = Annotated[
-    float, _number("Seconds until the token expires. By default, it never expires.", 1, limits.TOKEN_LIFE_MAX_MS // 1_000, 86_400)
+    float,
+    _number(
+        "Seconds until the token expires. By default, it never expires.", 1, limits.TOKEN_LIFE_MAX_MS // 1_000, 86_400
+    ),
 ]
 Delay: TypeAlias = Annotated[
     float,
