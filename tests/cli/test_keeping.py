@@ -79,7 +79,10 @@ def test_a_claim_is_found_by_its_job_by_its_owner_or_alone(
     assert cli.call("progress", first).code == 64, "a job alone says nothing"
     keep(second)
     many = cli.call("heartbeat")
-    assert (many.code, f"job is required: ann keeps several claims here: {second}, {first}" in many.err) == (64, True)
+    assert (many.code, f"job is required, because ann keeps several claims here: {second}, {first}" in many.err) == (
+        64,
+        True,
+    )
     assert cli.call("heartbeat", second).code == 0
     assert cli.call("release", first, "--owner", "ann").out == f"{first} is free\n"
     monkeypatch.setenv("OCTOSTORE_OWNER", "ann")

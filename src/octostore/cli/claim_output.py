@@ -81,7 +81,7 @@ def _empty(status: QueueStatus, console: Console, again: str) -> Iterator[str]:
     yield f"{console.style('empty', 'yellow')}: {queue_in_words(status)}"
     queue = words.shell_quote(status.queue)
     if not status.all_done:
-        alone = "or --wait alone: until there is one, or all are done or dead"
+        alone = "or --wait alone: until you get a job, or all are done or dead"
         yield f"  next       octostore next {queue}{again} --wait 5m    # {alone}"
     if status.paused:
         yield f"  resume     octostore queue set {queue} --resume"

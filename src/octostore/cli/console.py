@@ -17,8 +17,8 @@ from octostore.core.visible import visible, visible_json
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _SEQUENCES = {chr(0xD800 + address): f"\x1b[{code}m" for address, code in enumerate(["0", *_STYLES.values()])}
-"""Placeholders for styles, and what is printed for them. They are lone high surrogates, which no text that was read or
-received contains: Python decodes invalid bytes, for example in arguments, to low ones."""
+"""Placeholders for styles, and what is printed for them. They are lone high surrogates, which never occur in text that
+was read or received: Python decodes invalid bytes, for example in arguments, to low ones."""
 _PLAIN, *_MARKS = _SEQUENCES
 _MARK_OF = dict(zip(_STYLES, _MARKS, strict=True))
 _ANY_MARK = re.compile(f"([{''.join(_SEQUENCES)}])")

@@ -21,7 +21,7 @@ VARIABLES = {
     TOKEN_VARIABLE: "the token for a server",
     TOKEN_FILE_VARIABLE: "file that contains the token, readable only by you",
     CLEAR_TEXT_VARIABLE: "1 allows sending the token over plain HTTP; trusted networks only",
-    OWNER_VARIABLE: "your name, as others see it (default: host:pid, or as a command's --owner says)",
+    OWNER_VARIABLE: "your name, as others see it (default: host:pid, or see the command's --owner)",
     LEASE_VARIABLE: "the lease id, for commands that need one",
     TOKENS_FILE_VARIABLE: "serve: file of preconfigured tokens",
     "OCTOSTORE_LISTEN_URL": "if PostgreSQL is behind a pooler: URL of a direct connection, for notifications",

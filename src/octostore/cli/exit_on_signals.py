@@ -8,7 +8,7 @@ from typing import NoReturn
 
 TERMINATING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 SIGNALLED = 128
-"""In shells, the exit code of a process that a signal ended is this plus the signal number."""
+"""For a process killed by a signal, shells report this plus the signal number as the exit code."""
 
 
 @contextmanager

@@ -183,7 +183,7 @@ def _still_held_message(jobs: list[str], hook: HookCall) -> str:
     return (
         f"You still hold {listed} in OctoStore. If the work is finished, run `octostore release{owner} JOB --outcome "
         "done`; if you give up, use `--outcome failed --error TEXT` or `--outcome released --note TEXT`. Use the tool "
-        "release_job for what was claimed with a tool. If you will continue later, save a checkpoint and stop again. "
+        "release_job for jobs you claimed with a tool. If you will continue later, save a checkpoint and stop again. "
         "You will not be asked twice."
     )
 

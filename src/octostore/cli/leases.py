@@ -127,7 +127,7 @@ def _choose(job_id: str | None, who: str, theirs: "Sequence[KeptLease]", owners:
     candidates = [lease for lease in theirs if lease.is_kept] or list(theirs)
     if len(candidates) > 1:
         names = join_names([lease.job_id for lease in candidates])
-        raise InvalidInput("job", f"is required: {who} keeps several claims here: {names}")
+        raise InvalidInput("job", f"is required, because {who} keeps several claims here: {names}")
     return candidates[0]
 
 

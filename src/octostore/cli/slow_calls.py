@@ -20,7 +20,7 @@ AFTER_SECONDS = 1.0
 BUSY_SECONDS = 10.0
 """How long to wait for a store that this process opens itself: a busy file or a silent database."""
 RECENT_SECONDS = 2.0
-"""A failure longer ago than this has been overcome: attempts are closer together."""
+"""If the last failure is older than this, the store can be reached again: attempts are closer together."""
 AGAIN_SECONDS = 60.0
 """The shortest time between two messages."""
 
@@ -53,7 +53,7 @@ class _WatchedPort(EmbeddedPort):
 
 class _Call(Protocol):
     fault: Exception | None
-    """The last error, at `failed_at`; the call is retried until `until`."""
+    """The last error; `failed_at` says when it occurred. The call is retried until `until`."""
     failed_at: float
     until: float
     is_waiting: bool

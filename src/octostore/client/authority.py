@@ -10,7 +10,7 @@ from octostore.stores.clock import boottime
 MARGIN_SHARE = 0.02
 MARGIN_MIN_SECONDS = 0.05
 MARGIN_MAX_SECONDS = 2.0
-"""How much of a lease is left when its owner stops, because clocks run at different speeds. More on a busy machine."""
+"""How long before its lease ends an owner stops, because clocks run at different speeds. Longer on a busy machine."""
 
 
 class Authority:

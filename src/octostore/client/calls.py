@@ -164,4 +164,4 @@ class _Build(Building, Calls[Any, Any]):
 
 
 build = _Build()
-"""Builds the command of each call, and does not send it."""
+"""Builds the command for each call, but does not send it."""

@@ -27,7 +27,7 @@ RETRY_SECONDS = 0.1
 OnLost = Callable[[LeaseLost | NotFound | None], None]
 """Called with the store's error, or None if there was no reply in time."""
 OnReply = Callable[[HeartbeatReply | KeepaliveReply], None]
-"""Called with each reply, by the thread that sends all heartbeats: it must not block."""
+"""Called with each reply, by the thread that sends all heartbeats, so the callback must not block."""
 Beat = Callable[[], "Future[HeartbeatReply] | Future[KeepaliveReply]"]
 """Must not block."""
 

@@ -10,7 +10,7 @@ from octostore.core.replies import JobView
 from octostore.stores.clock import boottime
 
 RECHECK_SECONDS = 10.0
-"""Time alone can make a job dead, and in a quiet store no event says so until someone writes."""
+"""Time alone can make a job dead, but in a quiet store no event says so until someone writes."""
 
 
 def is_settled(job: JobView) -> bool:

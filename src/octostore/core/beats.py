@@ -8,7 +8,7 @@ from typing import Protocol
 
 BEATS_PER_TTL = 3
 LATE_SHARE = (BEATS_PER_TTL - 1) / BEATS_PER_TTL
-"""The share of the TTL without a heartbeat that makes an owner late: until then, a lost heartbeat can be repeated."""
+"""An owner is late after this share of its TTL without a heartbeat: until then, a lost heartbeat can be repeated."""
 
 
 def renew_after(remaining_ms: int) -> int:

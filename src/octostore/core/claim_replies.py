@@ -15,7 +15,7 @@ class ClaimView(Reply, frozen=True):
 
     owner: str
     principal: str | None
-    """The owner's principal. None, like `ttl` and `took_over_from`, if the log no longer says."""
+    """The owner's principal. Like `ttl` and `took_over_from`, it is None if it is no longer in the log."""
     fencing_token: int
     attempt: int
     claimed_at: Moment

@@ -29,7 +29,7 @@ class Glance(msgspec.Struct, frozen=True):
     job_id: str
     status: Status
     claimed_at: int | None = None
-    """Of the claim, like the fields below up to `is_stopping`."""
+    """This and the fields up to `is_stopping` describe the claim."""
     expires_at: int | None = None
     ttl_ms: int | None = None
     max_silence_ms: int | None = None
@@ -186,7 +186,7 @@ class JobStory(msgspec.Struct, frozen=True):
     job: Job
     ended: list[EndedClaim]
     is_of_losses: bool = False
-    """Whether it is shown because of its losses. If so, these and the claims right after them are left out last."""
+    """Whether it is shown because of its losses. If so, they and the claims right after them are the last to be cut."""
 
     @property
     def shown(self) -> list[EndedClaim]:

@@ -79,7 +79,7 @@ class ClaimTerms(Command[ClaimReply], frozen=True, kw_only=True):
     pid: int | None = None
     """The calling process, so that people can find it. Self-reported, like `owner`."""
     traceparent: str | None = None
-    """The trace of the attempt, to which the next one links."""
+    """The trace of this attempt; the trace of the next attempt links to it."""
 
     CHECKS: ClassVar = {"session_id": check_session_id}
 

@@ -65,12 +65,12 @@ TASK_QUEUES_MAX = 10
 SWEEP_LIMIT = 100
 """How many expiries a write transaction records, so that no single call pays for the death of many owners.
 
-If more have expired, a claim of the next job in a queue records up to as many again from that queue: the job to claim
-may be one of them.
+If more leases have expired, a claim of the next job in a queue records up to as many again from that queue: the job to
+claim may have one of them.
 """
 
 RECOVER_LIMIT = 1_000
-"""The same for one step of a recovery, so that others get their turn between steps."""
+"""How many expiries one step of a recovery records, so that others get their turn between steps."""
 
 FIGURES_QUEUES = 100
 """How many queues are reported with their depth."""
@@ -89,7 +89,7 @@ BUCKET_MS = 60_000
 """How many of the newest events are read for a queue's activity, how far back it is reported, and in what steps."""
 OWNERS_SHOWN = 5
 OWNERS_FROM_CLAIMS = 20
-"""The maximum number of owners in a queue's status, and how many claims (by name) they are taken from."""
+"""The maximum number of owners in a queue's status, and how many claims (the first by name) they are taken from."""
 CLAIMS_LOOKED_THROUGH = 1_000
 """The maximum number of a queue's claims scanned for given kinds, which have no index."""
 JOBS_LOOKED_THROUGH = 2_000
@@ -105,7 +105,7 @@ CLAIMS_PER_ROW = 50
 LIVE_LOOKED_AT = 2_000
 LOSSES_LOOKED_AT = 1_000
 EVENTS_LOOKED_AT = 600
-"""How many live claims (by name), newest losses and newest events those jobs are chosen from."""
+"""How many live claims (the first by name), newest losses and newest events these jobs are chosen from."""
 
 BATCH_MAX = 1_000
 BATCH_STEP = 100

@@ -29,9 +29,9 @@ HealthStatus: TypeAlias = Literal["ok", "degraded", "unhealthy"]
 LOCAL = "local"
 """The principal of everyone who opens the store directly: anyone who can write the file may do anything in it."""
 SYSTEM = "octostore"
-"""The actor of what time alone causes, like an expiry."""
+"""The actor of events caused only by the passage of time, like an expiry."""
 SERVER = "server"
-"""The principal of what a server does on its own."""
+"""The principal for what a server does on its own."""
 RESERVED = {LOCAL, SYSTEM, SERVER}
 """Reserved: in the log, a token with such a name would look like one of these."""
 
@@ -77,7 +77,7 @@ class Claim(SecretFree, msgspec.Struct):
     is_replayed: bool = False
     """Returned more than once, so someone knows of it even if the first caller is gone."""
     was_done: bool = False
-    """The job was done when it was claimed, and is done again if the claim is undone."""
+    """The job was already `done` when it was claimed, and will be `done` again if the claim is undone."""
     heartbeat_number: int | None = None
     checkpoint_number: int | None = None
     """The newest write of each kind, as numbered by the owner; older ones are late."""
@@ -90,7 +90,7 @@ class Claim(SecretFree, msgspec.Struct):
     stuck_at: int | None = None
     """When the log last recorded it as stuck."""
     stop_request: bytes | None = None
-    """As JSON: few claims ever have one."""
+    """As JSON, because few claims ever have a stop request."""
     attempt_traceparent: str | None = None
     """The trace of this attempt. Like the job's `traceparent`, it is only carried along."""
     progress: Progress | None = None
@@ -220,7 +220,7 @@ class Queue(msgspec.Struct):
     name: str
     max_claimed: int | None = None
     pause: bytes | None = None
-    """As JSON: few queues have one."""
+    """As JSON, because few queues are paused."""
     claimed: int = 0
 
     @property

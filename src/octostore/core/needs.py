@@ -39,14 +39,14 @@ class Needs(msgspec.Struct):
 
     jobs: set[str] = msgspec.field(default_factory=set)
     documents_of: set[str] = msgspec.field(default_factory=set)
-    """Jobs whose payload, result and checkpoint are needed too. Those of every job in one of `lines` are also needed,
-    because it may become the first in line.
+    """Jobs whose payload, result and checkpoint are needed too. They are also needed for every job in one of
+    `lines`, because any of those jobs may become the first in line.
     """
     sessions: set[SessionKey] = msgspec.field(default_factory=set)
     claims_of: set[SessionKey] = msgspec.field(default_factory=set)
     """Sessions whose bound claims are all needed."""
     beside: set[str] = msgspec.field(default_factory=set)
-    """Jobs for which every claim bound to the same session as theirs is needed."""
+    """For each of these jobs, every claim bound to the same session is needed."""
     news_of: set[SessionKey] = msgspec.field(default_factory=set)
     """Sessions whose bound claims are needed only if the owner was asked to stop, or may be stuck."""
     in_flight_of: set[SessionKey] = msgspec.field(default_factory=set)
@@ -67,7 +67,7 @@ class Needs(msgspec.Struct):
     digests: set[bytes] = msgspec.field(default_factory=set)
     """Digests whose tokens are needed too."""
     claim_counts: set[tuple[str, bool]] = msgspec.field(default_factory=set)
-    """(principal, whether locks or other claims) whose live claims must be counted."""
+    """Live claims that must be counted: (principal, True for its locks or False for its other claims)."""
     session_counts: set[str] = msgspec.field(default_factory=set)
     """Principals whose live sessions must be counted."""
     queued_counts: set[str] = msgspec.field(default_factory=set)

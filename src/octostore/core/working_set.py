@@ -30,7 +30,7 @@ class WorkingSet(msgspec.Struct):
     queues: dict[str, Queue | None] = {}
     tokens: dict[str, Token | None] = {}
     claim_counts: dict[tuple[str, bool], int] = {}
-    """(principal, whether locks or other claims) -> its number of claims, if needed."""
+    """(principal, True for its locks or False for its other claims) -> how many it has, if needed."""
     session_counts: dict[str, int] = {}
     """Principal -> its number of live sessions, if needed."""
     queued_counts: dict[str, int] = {}

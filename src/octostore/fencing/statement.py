@@ -9,7 +9,7 @@ from octostore.core.errors import InvalidInput
 from octostore.fencing.errors import MissingRow, StaleToken, check_token
 
 ParamStyle = Literal["qmark", "named", "format", "pyformat", "numeric_dollar"]
-"""How a driver writes parameters: `?`, `:p1`, `%s` or `%(p1)s`, under their names in PEP 249, or `$1`."""
+"""How a driver writes parameters: `?`, `:p1`, `%s`, `%(p1)s` or `$1`. PEP 249 defines all these names but the last."""
 
 _PLACEHOLDERS: dict[ParamStyle, str] = {
     "qmark": "?",
@@ -197,7 +197,7 @@ def _check(key: Mapping[str, object], values: Mapping[str, object], fence: str) 
         raise InvalidInput("key", "is empty: it must name the row")
     for name, value in key.items():
         if value is None:
-            raise InvalidInput("key", f"has None for {name!r}; in SQL, NULL equals nothing")
+            raise InvalidInput("key", f"has None for {name!r}; in SQL, NULL is never equal to anything")
     # SQLite does not tell names apart by case.
     if str(fence).lower() in {str(name).lower() for name in (*key, *values)}:
         raise InvalidInput(

@@ -24,7 +24,7 @@ from octostore.wire.token_files import write_private_file
 LEFTOVERS_KEPT_SECONDS = 86_400
 """How long a lease is remembered after its last use, so that its owner learns what happened to the claim.
 
-No TTL is longer, and every heartbeat touches the file: the claim of a file this old has certainly ended.
+No TTL is longer, and every heartbeat touches the lease's file: a claim whose file is this old has certainly ended.
 """
 TRIES = 10
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO

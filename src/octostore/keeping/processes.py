@@ -33,7 +33,7 @@ class Seen(msgspec.Struct, frozen=True):
     parent: int
     command: list[str]
     leads_terminal: bool
-    """Whether it leads a terminal's session: it ends when the terminal is closed."""
+    """Whether it leads a terminal's session; if so, it ends when the terminal is closed."""
 
 
 def find(pid: int) -> Process | None:

@@ -113,7 +113,7 @@ class KeptClaim:
             await self.release(error=why)
             report(f"released {self.job_id}")
         except OctoStoreError as error:
-            report(f"could not release {self.job_id}; its lease will expire: {error}")
+            report(f"could not release {self.job_id}: {error}; its lease will expire")
 
     async def release_with_note(self, why: str) -> None:
         """Release it with a note that says why. No attempt is counted."""

@@ -35,7 +35,7 @@ FINISH_SECONDS, UNWIND_SECONDS = 1.0, 0.2
 OPEN_SECONDS = 10.0
 """How long to wait for the store to open if the client hangs up immediately, to report a setup that cannot work."""
 LOOK_AGAIN_SECONDS, RELEASE_AGAIN_SECONDS = 30.0, 5.0
-"""The machine may have been asleep, or the store unreachable."""
+"""The longest time between checks, as the machine may sleep, and before a retry, as the store may be unreachable."""
 CROSSING_SECONDS = 1.0
 """How late a cancellation may come: a client that cancels while the result is on its way drops the result."""
 CALLS_MAX = 200
@@ -203,7 +203,7 @@ class _Session:
 class _Call(NamedTuple):
     task: "asyncio.Task[None]"
     waits: bool
-    """Whether the call may take minutes. It has then most likely claimed nothing yet."""
+    """Whether the call may take minutes. Such a call has most likely claimed nothing yet."""
 
 
 def _waits(message: Message) -> bool:

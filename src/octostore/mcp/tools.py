@@ -351,7 +351,7 @@ OPERATOR_TOOLS = [
     Tool(cancel_job, g.Operation, is_destructive=True),
     Tool(force_release_job, g.Operation, is_destructive=True),
 ]
-"""Only if a person started the server with `--operator` or, over HTTP, the token has the admin scope."""
+"""Offered only if the server was started with `--operator` or, over HTTP, the token has the admin scope."""
 
 
 def tools_for(*, is_operator: bool) -> list[Tool]:

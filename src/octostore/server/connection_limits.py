@@ -41,7 +41,8 @@ def raise_file_limit(wanted: int) -> Capacity:
     if capacity.connections < wanted:
         message = (
             f"only {capacity.connections} connections at a time instead of {wanted} (--max-connections), because this "
-            f"process may open only {files} files: raise that to {needed} with `ulimit -n` or systemd's LimitNOFILE="
+            f"process may open only {files} files: raise that limit to {needed} with `ulimit -n` or systemd's "
+            "LimitNOFILE="
         )
         log_event(logging.WARNING, "few_files", message, connections=capacity.connections, files=files)
     return capacity

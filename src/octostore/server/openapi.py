@@ -40,7 +40,7 @@ NARROWER: dict[str, tuple[str, Any]] = {
 STATUSES = {
     400: "The request is invalid; nothing was changed.",
     401: "The token is missing or not valid.",
-    403: "The token may not do this, or the web page may not call this server.",
+    403: "The token may not do this, or the calling web page may not use this server.",
     404: "Not found.",
     408: "The request took too long to arrive, or its deadline has passed; nothing was changed.",
     409: "The current state does not allow this.",

@@ -144,7 +144,7 @@ def host_not_allowed(host: str) -> Refusal:
 
 
 def origin_not_allowed() -> Refusal:
-    return refuse("origin_not_allowed", "web pages from other origins may not use this server")
+    return refuse("origin_not_allowed", "web pages from this origin may not use this server")
 
 
 def not_from_page() -> Refusal:

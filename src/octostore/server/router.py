@@ -39,7 +39,7 @@ class Route(Endpoint, frozen=True, kw_only=True):
     translate: Callable[[OctoStoreError], Exception] | None = None
     """Translates a store error to the code that clients of this route expect."""
     challenge: Callable[..., Any] | None = None
-    """Makes the headers of a 401 response say where to learn about tokens."""
+    """Changes the headers of a 401 response to say where to learn about tokens."""
     reads: type | None = None
     """The type of the body, if the handler decodes it itself."""
     example: dict[str, Any] = msgspec.field(default_factory=dict)

@@ -10,8 +10,8 @@ from octostore.server.store import ServedStore
 
 AT_ONCE = 500
 PAUSE_SECONDS = 0.01
-"""The pause after a question that contained a wrong token. It keeps guessing cheap for the store, at little cost to
-others: a valid token that arrives with 10,000 wrong ones is delayed by a fifth of a second.
+"""The pause after a question that contained a wrong token. It limits what guessing costs the store, at little cost
+to others: a valid token that arrives with 10,000 wrong ones is delayed by a fifth of a second.
 """
 
 

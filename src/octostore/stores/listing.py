@@ -23,7 +23,7 @@ FIRST_LONGER = "!"
 LAST_NAME = "\U0010ffff"
 """Sorts after every name, so `prefix + LAST_NAME` ends the range of a prefix."""
 FORGET_EVERY = 64
-"""In events. Forgetting a request costs as much as remembering it, so do it rarely."""
+"""After how many events to forget old requests. Forgetting one costs as much as remembering it, so do it rarely."""
 SCAN_LIMIT = 10_000
 SCAN_STEP = 10
 """How many events to scan for a prefix or types: `SCAN_LIMIT` in total, and `SCAN_STEP` times the page size per query.

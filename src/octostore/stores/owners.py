@@ -20,7 +20,7 @@ class Owners:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._rings: dict[str, tuple[Ring, ...]] = {}
-        """Job -> callbacks. If two stores have a job with the same name, both stores' callbacks ring: harmless."""
+        """Job -> callbacks. If two stores have a job of the same name, the callbacks of both ring; this is harmless."""
 
     def add(self, job_id: str, ring: Ring) -> None:
         with self._lock:

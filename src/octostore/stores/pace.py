@@ -4,7 +4,7 @@ import time
 
 MOMENT_SECONDS = 0.005
 CALM = 20
-"""After a slow commit, leave commits to the writer for this many times its duration, so that stalls stay rare."""
+"""After a slow commit, leave commits to the writer for this many times as long, so that stalls stay rare."""
 
 
 class Pace:

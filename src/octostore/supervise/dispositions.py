@@ -12,7 +12,7 @@ FORWARDED_SIGNALS = (
 )
 """Signals to us that are meant for the command."""
 TERMINATING_SIGNALS = frozenset({signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM})
-"""Signals after which nothing of the command should be left."""
+"""Signals after which none of the command's processes should be left."""
 _TERMINAL_SIGNALS = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 
 

@@ -8,7 +8,7 @@ from octostore.core.encoding import shorten
 from octostore.core.replies import ClaimReply
 
 TEXT_BYTES = 1_000
-"""How much of each text to pass on: an environment has little room, and the job's history has all of it."""
+"""How much of each text to pass on: an environment has little room, but the job's history has the full text."""
 
 
 def previous_as_json(reply: ClaimReply) -> str:

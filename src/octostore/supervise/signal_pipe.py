@@ -14,7 +14,7 @@ from octostore.client.daemon_thread import run_in_daemon_thread
 from octostore.stores.clock import boottime
 
 TICK_SECONDS = 1.0
-"""The longest single wait. Timers stop while the machine is suspended; leases do not."""
+"""The longest single wait: timers stop while the machine sleeps, but leases keep running."""
 T = TypeVar("T")
 
 

@@ -32,7 +32,7 @@ class Shape(msgspec.Struct, kw_only=True, omit_defaults=True):
     DOCUMENTS_AT: ClassVar[int] = 1
     """The nesting level of the caller's JSON documents, whose depth is counted from there."""
     CORE_NAMES: ClassVar[dict[str, str | None]] = {"wait_seconds": None}
-    """Fields with another name in the core, or None if the core has no such field."""
+    """Fields that have another name in the core, and that name; None if the core has no such field."""
 
     def values(self) -> dict[str, Any]:
         """The fields for the command or question."""

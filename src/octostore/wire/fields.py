@@ -387,7 +387,7 @@ MaxClaimed: TypeAlias = Annotated[
     _number("Maximum number of jobs claimed at a time; null removes the limit.", 1, limits.QUEUE_LIMIT_MAX, 1),
 ]
 Paused: TypeAlias = Annotated[
-    bool, Meta(description="Whether to stop claims from this queue until it is resumed.", examples=[True])
+    bool, Meta(description="Whether to prevent new claims from this queue until it is resumed.", examples=[True])
 ]
 FiguresAge: TypeAlias = Annotated[
     float,

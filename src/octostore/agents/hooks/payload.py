@@ -11,7 +11,7 @@ import msgspec
 
 READ_SECONDS = 1.0
 MAX_BYTES = 32 * 1024 * 1024
-"""A payload includes tool output."""
+"""Large, because a payload includes tool output."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 ClientName = Literal["claude", "codex", "cursor"]

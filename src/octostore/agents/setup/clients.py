@@ -51,7 +51,10 @@ class Client(msgspec.Struct, frozen=True):
     name: str
     title: str
     parts: Callable[[bool], list[Part]]
-    """For one folder or, if true, for all of a user's projects. Paths are relative to the folder or the user's home."""
+    """The parts for one folder or, if called with true, for all of a user's projects.
+
+    Paths are relative to the folder or the user's home.
+    """
     next_step: str
     """What is left for a person to do, after a setup for one folder."""
     global_next_step: str

@@ -44,7 +44,7 @@ class Node(msgspec.Struct):
 
 class Child(msgspec.Struct):
     start: int
-    """In an object, where its key starts."""
+    """Where the value starts or, in an object, its key."""
     node: Node
     key: str | None = None
 

@@ -84,7 +84,7 @@ def add_claim_options(parser: argparse.ArgumentParser) -> None:
         "--while-pid",
         type=integer_from(0),
         metavar="PID",
-        help="with --keep: release the claim when this process ends, or 0 to watch none (default: your agent's "
+        help="with --keep: release the claim when this process ends; 0 watches none (default: your agent's "
         "process, or the terminal's shell)",
     )
 

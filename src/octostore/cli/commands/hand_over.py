@@ -25,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("session", metavar="SESSION", help="session to hand over: ID, or PRINCIPAL/ID"),
         session_names,
     )
-    parser.add_argument("--to", required=True, metavar="AGENT", help="the agent that continues")
+    parser.add_argument("--to", required=True, metavar="AGENT", help="the agent that will continue the session")
     parser.add_argument("--note", metavar="TEXT", help="what that agent should know")
     parser.add_argument(
         "--lease-id",

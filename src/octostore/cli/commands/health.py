@@ -56,7 +56,7 @@ def _threshold(number: Callable[[str], float]) -> Callable[[str], Threshold]:
             return Threshold(number(degraded) if degraded else None, number(unhealthy) if unhealthy else None)
         except InvalidInput:
             raise argparse.ArgumentTypeError(
-                f"{text!r} means unhealthy before degraded; put the smaller value first"
+                f"{text!r} sets unhealthy below degraded; put the smaller value first"
             ) from None
 
     return parse

@@ -23,8 +23,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--owner",
         metavar="O",
-        help="the agent's name, unless it passes its own (default: OCTOSTORE_OWNER, else that of its process, "
-        "else host:pid)",
+        help="the agent's name, unless it passes its own (default: OCTOSTORE_OWNER, else a name based on the agent's "
+        "process, else host:pid)",
     )
     parser.add_argument(
         "--max-silence",

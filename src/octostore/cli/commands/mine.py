@@ -29,7 +29,7 @@ EXAMPLES = [
 HEADER = ("JOB", "SINCE", "YOURS", "CHECKPOINT", "DOING")
 GLIMPSE = 30
 NOTE = "released by `octostore mine --release-all`"
-NOT_KEPT = "its lease is not kept here: it was claimed without --keep, by an MCP tool, or on another machine"
+NOT_KEPT = "its lease is not kept here: the job was claimed without --keep, by an MCP tool, or on another machine"
 
 
 class Mine(msgspec.Struct, frozen=True):

@@ -25,7 +25,7 @@ EXAMPLES = [
     "octostore next reviews --owner agent-3 --keep    # then: octostore release --outcome done",
     "octostore next reviews --owner agent-3 --ttl 10m",
     "octostore next reviews --owner agent-3 --kind review --wait 1h --json",
-    "octostore next reviews --owner agent-3 --wait    # until there is one, or every job is done or dead",
+    "octostore next reviews --owner agent-3 --wait    # until you get a job, or every job is done or dead",
 ]
 
 

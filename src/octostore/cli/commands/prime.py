@@ -12,7 +12,7 @@ from octostore.cli.subcommands import Arguments, Context
 
 EXAMPLES = [
     "octostore prime",
-    "octostore prime github-issue- --owner agent-3    # of other owners' jobs, only these",
+    "octostore prime github-issue- --owner agent-3    # other owners' jobs: only those with this prefix",
 ]
 
 

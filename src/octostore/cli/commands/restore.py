@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", nargs="?", help="the backup")
     parser.add_argument("--replace", action="store_true", help="move an existing store aside instead of refusing")
     parser.add_argument(
-        "--forward", action="store_true", help="do not copy anything, only continue with higher numbers"
+        "--forward", action="store_true", help="do not copy anything; make the store continue with higher numbers"
     )
 
 

@@ -68,7 +68,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=_proxy,
         dest="trusted_proxies",
         metavar="CIDR",
-        help="trust Forwarded and X-Forwarded-For from this network, e.g. 10.0.0.0/8 (unix: from the Unix socket)",
+        help="trust Forwarded and X-Forwarded-For from this network, e.g. 10.0.0.0/8, or unix for the Unix socket",
     )
     add("--base-path", metavar="PATH", help="path at which a proxy serves this server, if not /, e.g. /octo")
     add("--no-ui", action="store_false", dest="has_page", help="do not serve the live page")

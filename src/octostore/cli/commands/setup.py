@@ -40,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--global",
         dest="is_global",
         action="store_true",
-        help="set up all your projects, in your home folder, instead of this folder",
+        help="set up your home folder, for all your projects, instead of this folder",
     )
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--print", action="store_true", help="only print what belongs in which file")
@@ -50,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--remove",
         action="store_true",
-        help="remove what setup added, except instructions that another client set up here needs",
+        help="remove what setup added, but keep instructions needed by another client that is set up here",
     )
 
 

@@ -61,7 +61,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         description="Replace the token you use for a server. The old one stops working within a second.",
     )
     new = rotate.add_mutually_exclusive_group()
-    new.add_argument("--to", type=Path, metavar="FILE", help="write the new token to this file, replacing the old one")
+    new.add_argument("--to", type=Path, metavar="FILE", help="write the new token to this file, overwriting it")
     new.add_argument("--secret", action="store_true", help="print only the token, for a pipe")
     generate = actions.add_parser(
         "generate",

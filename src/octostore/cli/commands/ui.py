@@ -47,7 +47,7 @@ def run(arguments: Arguments, context: Context) -> None:
             return
     if not arguments.is_printed:
         console.print_message(
-            "no browser could be started here; open this link within a minute, on a machine that has one"
+            "no browser could be started here; open this link within a minute on a machine that has a browser"
         )
     console.print_result(link, link.link)
 

@@ -70,7 +70,7 @@ class Response:
         self.status = int(start[2])
         self.headers: dict[str, str] = dict(_HEADER.findall(head))
         self.is_last = start[1] == "0" or "close" in self.headers.get("connection", "")
-        """Whether the connection ends with it. Known once the body has been read."""
+        """Whether the connection closes after this response. Certain only once the body has been read."""
 
     def limit_silence(self, seconds: float) -> None:
         """How long the next part of the body may take."""

@@ -22,7 +22,7 @@ FOLLOW_GIVE_UP_SECONDS = 60.0
 STREAM_SECONDS = 45.0
 """How long a stream may be silent: the server sends a keep-alive every 15 seconds."""
 POLL_SECONDS = 50.0
-"""The longest wait of one call; longer waits are several calls. Servers allow 60 seconds, and so do many proxies."""
+"""The longest wait of one call; longer waits take several calls. Servers allow 60 seconds, and so do many proxies."""
 FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 1.0
 
@@ -31,13 +31,13 @@ class RetryBudget:
     """The time for retries of one call, which may itself `wait` for something to happen."""
 
     on_new: "ClassVar[Callable[[weakref.ref[RetryBudget]], None] | None]" = None
-    """Called with a reference to each new call, to show people that they are waiting. It dies when the call is over."""
+    """Called with a weak reference to each new call, to show people that they are waiting."""
 
     def __init__(self, seconds: float, wait: float = 0.0) -> None:
         self.until = time.monotonic() + seconds + wait
         self.is_waiting = wait > 0
         self.fault: Unreachable | None = None
-        """Why the last attempt failed, at `failed_at`."""
+        """Why the last attempt failed; `failed_at` says when."""
         self.failed_at = 0.0
         self._unanswered: Unreachable | None = None
         """The fault of an attempt that may have worked."""

@@ -18,7 +18,7 @@ TOKEN_VARIABLE = "OCTOSTORE_TOKEN"  # noqa: S105  # a variable's name
 TOKEN_FILE_VARIABLE = "OCTOSTORE_TOKEN_FILE"  # noqa: S105
 CLEAR_TEXT_VARIABLE = "OCTOSTORE_ALLOW_CLEAR_TEXT"
 LEFT_MAX = 20
-"""How many of the tokens that servers left are tried: each server that picks its own port leaves one."""
+"""How many of the tokens left by servers to try: each server that picks its own port leaves one."""
 LOCALHOST = ("127.0.0.1", "::1")
 
 

@@ -31,7 +31,7 @@ QUEUE_FULL_RETRY_MS = 1_000
 """How soon to check again if the queue is full, or if a job claimed by name is in a paused queue."""
 
 LOOK_AGAIN_MS = 60_000
-"""When to check an empty queue again if nothing is scheduled: new jobs wake waiters."""
+"""How soon to check an empty queue again if nothing is scheduled. New jobs wake waiters before then."""
 
 
 @decides(ClaimJob, needs.job_with_documents, needs.terms)

@@ -36,7 +36,7 @@ def _session(*sets: str) -> Need:
 
 
 held_job = _each("job_id", "jobs")
-"""Named by the holder of its lease: if the lease is valid, the job is claimed, so it is not in a line."""
+"""For commands that carry the job's lease: if the lease is valid, the job is claimed, so it is not in a line."""
 job_with_documents = _each("job_id", "jobs", "documents_of")
 job_with_session = _each("job_id", "jobs", "documents_of", "beside")
 queue = _each("queue", "queues")

@@ -337,8 +337,8 @@ ROUTES = [
         description=(
             "Each call changes one batch of jobs, ordered by name, in one transaction. Repeat the call with the "
             "`after` of the response until it is null; a job that dies again meanwhile is not changed twice. A token "
-            "limited to a prefix changes only jobs with that prefix. With `kind`, one call examines 500 dead jobs, and "
-            "may change fewer than `limit`, or none."
+            "limited to a prefix changes only jobs with that prefix. With `kind`, one call examines at most 500 dead "
+            "jobs, and may change fewer than `limit`, or none."
         ),
         example={
             "body": {"queue": "default", "reason": "the disk was full"},

@@ -38,7 +38,7 @@ SOON = {"expires_at": IN_A_MINUTE, "renew_after_ms": 30_000}
 HELD = {"name": "deploy-main", "status": "held", "expires_at": IN_A_MINUTE, "metadata": METADATA}
 CODES = {"job_id": "invalid_lock_name", "ttl_seconds": "invalid_ttl"}
 BEATS_PER_TTL = 2
-"""The interval lock clients have always had; others heartbeat more often (`core/beats.py`)."""
+"""The heartbeats per TTL that lock clients have always sent; others send more (`core/beats.py`)."""
 _USUAL_LEASE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 

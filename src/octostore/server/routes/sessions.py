@@ -30,8 +30,8 @@ OPEN = {"session_id": "agent-3", "expires_at": IN_A_MINUTE, "remaining_ms": 60_0
 SESSION = {"params": {"session_id": "agent-3"}, "first": ["open_session"], "response": OPEN}
 LEASE = {"lease_id": "$LEASE"}
 NEEDS_LEASE = (
-    "This needs the session's lease. If the session was opened without an `agent`, as lock clients do, a token of its "
-    "principal is enough."
+    "This needs the session's lease. If a client opened the session without an `agent`, as lock clients do, a token of "
+    "its principal is enough."
 )
 
 
@@ -140,7 +140,7 @@ ROUTES = [
     command_route(
         "save_context",
         summary="Save a session's context for the next agent",
-        description=f"It replaces the previous context. {NEEDS_LEASE}",
+        description=f"The new context replaces the previous one. {NEEDS_LEASE}",
         codes={403: ("not_allowed",), 404: ("not_found",), 409: ("conflict",), 410: ("lease_lost",)},
         translate=lost_session_as_gone,
         example={

@@ -90,7 +90,7 @@ ROUTES = [
     Route.for_operation(
         "who_am_i",
         handler=who_am_i,
-        summary="Get the principal of your token, and what it may do",
+        summary="Get your token's principal, and what the token may do",
         example={"response": {"name": "admin", "scopes": ["admin", "claim", "read"], "prefix": "", "expires_at": None}},
     ),
     Route.for_operation(

@@ -14,7 +14,7 @@ from octostore.stores.postgres.connection import DatabaseAddress, connect, disow
 HEARTBEAT_SECONDS = 5.0
 """How long to wait for notifications at a time; in between, the connection is tested."""
 TIMEOUT_SECONDS = 5.0
-"""How long the test may take: it involves no locks."""
+"""How long testing the connection may take: the test waits for no locks."""
 RETRY_SECONDS = 0.5
 
 

@@ -28,7 +28,7 @@ class Statement(NamedTuple):
     name: bytes
     text: bytes
     parameters: Sequence[str]
-    """In order; names, if the statement uses named parameters."""
+    """In order: their names, or `#` and a number if they have none."""
 
 
 def compiled(sql: dict[str, str]) -> dict[str, Statement]:

@@ -21,7 +21,7 @@ from octostore.stores.sqlite.file import BESIDE, check_permissions, has_wal, is_
 AHEAD = 1_000_000_000
 """The minimum jump in a restored store's numbers: more than could have been used since the backup."""
 NUMBERS_PER_MS = 1_000
-"""The jump also grows with time, faster than numbers are used: the same backup may be restored again."""
+"""The jump also grows with time, faster than numbers are used, in case the same backup is restored again."""
 PAGES_PER_STEP = 4_096
 
 

@@ -17,7 +17,7 @@ VALUES_AT_ONCE = (1, 8, 64)
 """Placeholder counts of statements that take any number of values; unused placeholders stay NULL."""
 MOST_VALUES = VALUES_AT_ONCE[-1]
 ROWS_AT_ONCE = (16, 4)
-"""How many rows a statement may write, besides a single one."""
+"""How many rows one statement writes; the remaining rows are written one by one."""
 _ANY = re.compile(r"= ANY\(%\(\w+\)s\)")
 _NAMED = re.compile(r"%\((\w+)\)s")
 _ONE_ROW = re.compile(r"VALUES (\(%s(?:, %s)*\))")
@@ -35,7 +35,7 @@ SQL = load_queries(
     renewal_sets=", ".join(f"{column} = ?{number}" for number, column in enumerate(COLUMNS["renewal"][1:], 2)),
 )
 ROW_BY_ROW = {"append_events", "append_documents"}
-"""Tables with triggers: SQLite materialises multi-row inserts for them first, which costs more than it saves."""
+"""Tables with triggers: SQLite materialises multi-row inserts for them first, which costs more than they save."""
 
 
 @cache

@@ -11,7 +11,11 @@ _FAULTS: tuple[tuple[type[apsw.Error], str, str], ...] = (
     (apsw.FullError, "disk_full", "the disk is full; nothing was changed. Free some space and try again"),
     (apsw.ReadOnlyError, "read_only", "it cannot be written to; check the permissions of the file and its folder"),
     (apsw.NotADBError, "not_a_database", "it is not a SQLite database; check the path. It was left as it is"),
-    (apsw.CorruptError, "corrupt", "it is damaged; restore a backup, or salvage it with the sqlite3 tool's .recover"),
+    (
+        apsw.CorruptError,
+        "corrupt",
+        "it is damaged; restore a backup, or salvage the data with the sqlite3 tool's .recover",
+    ),
     (apsw.CantOpenError, "io", "it cannot be opened; check that the folder exists and that you may write there"),
     (apsw.IOError, "io", "reading or writing it failed; check the disk"),
 )
