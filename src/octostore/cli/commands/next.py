@@ -38,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=_wait,
         default=0,
         metavar="S",
-        help="how long to wait for a job, even one not enqueued yet; without S, until there is one or every job in "
+        help="how long to wait for a job, even one not enqueued yet; without S, until you get a job or every job in "
         "the queue is done or dead (default: 0)",
     )
     add_claim_options(parser)
