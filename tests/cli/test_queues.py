@@ -208,7 +208,7 @@ def test_a_drained_job_is_not_shown_as_out_of_attempts(cli: Cli, queue: str) -> 
     by = cli.store.whoami().name
     lines = cli.call("dead", cli.job, "--story").out.splitlines()
     assert [line[29:] for line in lines[lines.index("story") + 3 : -1]] == [
-        f"ann was asked to stop by {by} (the job is then cancelled): not needed",
+        f"{by} asked ann to stop (the job will then be cancelled): not needed",
         "ann released it; the job is dead now",
         f"cancelled by {by}: not needed",
     ]
@@ -323,7 +323,7 @@ def test_an_owner_that_is_asked_to_stop(cli: Cli, command: list[str], then: str)
     released = cli.call("release", cli.job, "--lease-id", lease, "--json")
     assert released.json["status"] == ("dead" if then else "free")
     story = cli.call("events", "--job", cli.job).out
-    assert "ann was asked to stop by " in story
+    assert " asked ann to stop" in story
     assert "ann received the stop request" in story
 
 

@@ -123,8 +123,8 @@ def _by_operator(event: Event, data: dict[str, Any]) -> str:
 
 
 def _stop_requested(event: Event, data: dict[str, Any]) -> str:
-    then = " (the job is then cancelled)" if data.get("cancels") else ""
-    return f"{data['owner']} was asked to stop by {event.actor}{then}{_said(data.get('reason'))}"
+    then = " (the job will then be cancelled)" if data.get("cancels") else ""
+    return f"{event.actor} asked {data['owner']} to stop{then}{_said(data.get('reason'))}"
 
 
 def _requeued(event: Event, data: dict[str, Any]) -> str:

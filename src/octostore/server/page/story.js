@@ -36,7 +36,7 @@ const SENTENCES = {
   cancelled: (event, data) => byOperator(data.owner ? "cancelled and taken" : "cancelled")(event, data),
   discarded: byOperator("discarded"),
   requeued: byOperator("requeued"),
-  stop_requested: (event, data) => `${visible(data.owner)} was asked to stop by ${visible(event.actor)}${data.cancels ? " (the job is then cancelled)" : ""}${said(data.reason)}`,
+  stop_requested: (event, data) => `${visible(event.actor)} asked ${visible(data.owner)} to stop${data.cancels ? " (the job will then be cancelled)" : ""}${said(data.reason)}`,
   stop_delivered: (event, data) => `${visible(data.owner)} received the stop request`,
   queue_limited: (event, data) => `queue ${visible(event.queue)}: ${limits(data)}, by ${visible(event.actor)}${said(data.reason)}`,
   session_opened: (event, data) => `${visible(data.agent)} ${data.resumed ? "resumed" : "opened"} its session${phase(data)}`,
