@@ -213,7 +213,7 @@ class Claims:
 
     def check_room(self) -> None:
         if len(self._alive) >= CLAIMS_MAX:
-            problem = f"this server keeps {CLAIMS_MAX} claims alive, the maximum"
+            problem = f"this server already keeps {CLAIMS_MAX} claims alive, which is the maximum"
             raise LimitExceeded(problem, limit=CLAIMS_MAX)
 
     async def keep(self, store: AsyncOctoStore, reply: ClaimReply, asked_at: float) -> msgspec.Struct:

@@ -71,7 +71,7 @@ def parse_server_url(url: str, *, allow_clear_text: bool = False) -> ServerUrl:
     if not parts.hostname or parts.query or parts.fragment:
         raise InvalidInput("url", "must look like https://host:port, without a query")
     if parts.username or parts.password:
-        raise InvalidInput("url", "must not contain a user or password; pass the token separately")
+        raise InvalidInput("url", "must not contain a user name or password; pass the token separately")
     if not _can_be_sent(parts.hostname, parts.path) or port == 0:
         raise InvalidInput("url", "has an invalid host, port or path; percent-encode special characters")
     is_secure = parts.scheme == "https"

@@ -48,7 +48,7 @@ _SCHEMA = re.compile(r"(?<=[?&])schema=([^&]*)(?:&|$)")
 _USER = re.compile(r"//[^@/]*@")
 _SCHEME = re.compile(r"\w+://")
 _AUTHORITY = re.compile(r"\w+://([^@/?]*@)?[^@/?]*(/[^@?]*)?(\?.*)?", re.DOTALL)
-_ESCAPES = "in a user or password, write @ as %40, / as %2F, : as %3A, ? as %3F and % as %25"
+_ESCAPES = "in a user name or password, write @ as %40, / as %2F, : as %3A, ? as %3F and % as %25"
 
 
 class DatabaseAddress(NamedTuple):

@@ -10,7 +10,7 @@ _FAULTS: tuple[tuple[type[apsw.Error], str, str], ...] = (
     (apsw.ProtocolError, "busy", "others were opening it at the same time; try again"),
     (apsw.FullError, "disk_full", "the disk is full; nothing was changed. Free some space and try again"),
     (apsw.ReadOnlyError, "read_only", "it cannot be written to; check the permissions of the file and its folder"),
-    (apsw.NotADBError, "not_a_database", "it is not a SQLite database; check the path. It was left as it is"),
+    (apsw.NotADBError, "not_a_database", "it is not a SQLite database; check the path. The file was not changed"),
     (
         apsw.CorruptError,
         "corrupt",
