@@ -117,7 +117,7 @@ def work(port: Port, call: WorkCall) -> int:
 
     check_work(call)
     if any(map(iscoroutinefunction, call.handlers.values())):
-        raise InvalidInput("handler", "must be a plain function; for coroutine functions, open the store with connect_async()")
+        raise InvalidInput("handler", "must be a plain function; for coroutines, open the store with connect_async()")
     check_ttl_is_safe_here(call.ttl)
     return WorkLoop(port, call, call.stop or threading.Event()).run(call.concurrency)
 
