@@ -7,7 +7,7 @@ from tests.support.processes import ROOT
 from tests.support.server import ServerProcess
 
 TUTORIAL = ROOT / "docs" / "quickstart.md"
-FASTER = {"sleep 3": 'sleep "$([ "$1$page" = alice3 ] && touch third && echo 60 || echo 0.1)"', "--ttl 5": "--ttl 2"}
+FASTER = {'sleep "$2"': 'sleep "$([ "$1$page" = alice3 ] && touch third && echo 60 || echo 0.1)"', "--ttl 5": "--ttl 2"}
 """Pages are quick, but the first owner is still on its third one when it is killed."""
 READ_ON = "until [ -e third ]; do sleep 0.05; done\n"
 """Waits, as a reader does, until the first owner is on its third page."""
@@ -38,5 +38,5 @@ def test_a_reader_claims_kills_takes_over_queues_and_serves(tmp_path: Path) -> N
 def test_it_says_what_surprises_users_of_other_tools() -> None:
     text = TUTORIAL.read_text(encoding="utf-8")
     assert "**It does not wait by default.**" in text
-    assert "**A lower priority number runs first**" in text
-    assert "**A dead owner's job is free only after its TTL.**" in text
+    assert "**The lowest priority number runs first**" in text
+    assert "**A dead owner's job is free only once its lease has expired.**" in text
