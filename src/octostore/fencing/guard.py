@@ -17,9 +17,10 @@ class FenceGuard:
     For a resource that lives in one process and has one guard: a cache, a device, a file that only one server writes.
     A guard starts empty, so a resource that outlives the process must keep its own fence (see `fenced_update`).
 
-    The guard remembers at most `max_keys` keys, and forgets the least recently used one first. A forgotten key counts
-    as seen with the highest token ever forgotten, so a stale token is always refused. However, the live owner of a
-    forgotten key is also refused if its token is lower. The tokens of all keys should therefore come from one store.
+    The guard remembers at most `max_keys` keys, and forgets the least recently used one first. An unknown key then
+    counts as seen with the highest token ever forgotten, so forgetting never lets a stale token pass. However, the live
+    owner of an unknown key is also refused if its token is lower. The tokens of all keys should therefore come from one
+    store.
 
     Args:
         max_keys: How many keys to remember.

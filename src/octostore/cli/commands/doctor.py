@@ -1,6 +1,6 @@
 """Check a setup for problems and say how to fix them.
 
-Like any command that writes, it upgrades a store of an earlier version. Otherwise it changes nothing.
+Like any command that opens the store, it upgrades a store of an earlier version. Otherwise it changes nothing.
 
 It checks versions, which store is used and why, whether the store can be written to, its clock, the token, disk space,
 permissions, and what `octostore run` needs. The exit code is 0 if all is well, else that of the worst problem.
