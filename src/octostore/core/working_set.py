@@ -50,7 +50,7 @@ class WorkingSet(msgspec.Struct):
     has_all_expired: bool = False
     """Whether everything that has expired was loaded; if not, there is more to sweep."""
     next_expiry: int | None = None
-    """When the next claim or session expires, if needed."""
+    """When the next claim or session expires; loaded only if needed."""
     queue_counts: "dict[tuple[str, Selection], QueueCounts]" = {}
     """Queue counts so far."""
     count_to: int = EMPTY_COUNT_MAX

@@ -27,7 +27,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     message_type: Any = None
     """The command or question that a request carries; None for endpoints of the server itself."""
     reply: Any = None
-    """The type the library decodes the response to; None if the library does not call it."""
+    """The type that the library decodes the response into; None if the library does not call this endpoint."""
     body: type[b.Shape] | None = None
     query: type[b.Shape] | None = None
     scope: Scope | None = "read"
