@@ -17,7 +17,7 @@ from octostore.core.session_keys import id_of
 from octostore.core.working_set import WorkingSet
 
 Group: TypeAlias = Literal["lost", "stuck", "late", "stopping", "taken over", "live", "failed", "dead", "ended"]
-"""The order of jobs: losses and live claims come before failed and dead jobs, however many of those there are."""
+"""The order of jobs: losses and live claims come before any number of failed and dead jobs."""
 RANKS: dict[Group, int] = {group: rank for rank, group in enumerate(get_args(Group))}
 WAITING = {"free", "queued"}
 SortKey: TypeAlias = tuple[int, int, str]
