@@ -270,7 +270,7 @@ def test_on_this_machine_clear_text_needs_no_permission(host: str) -> None:
 @pytest.mark.parametrize("who", ["user:hunter2", ":hunter2", "hunter2"])
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_a_password_in_a_url_is_refused_and_not_repeated(scheme: str, who: str, connect: Connect) -> None:
-    with pytest.raises(InvalidInput, match="user or password") as caught:
+    with pytest.raises(InvalidInput, match="user name or password") as caught:
         connect(f"{scheme}://{who}@127.0.0.1:3000", token=new_token())
     assert "hunter2" not in f"{caught.value!r} {caught.value}"
 
