@@ -111,7 +111,8 @@ def test_a_job_for_later(cli: Cli, queue: str) -> None:
     delayed = cli.call("claim", cli.job)
     assert delayed.code == 11
     assert "in 1h 29m" in delayed.out
-    assert f"nobody has {cli.job}: it is queued in {queue}, available in 1h 29m" in cli.call("owner", cli.job).out
+    owner = cli.call("owner", cli.job).out
+    assert f"nobody has {cli.job}: it is queued in {queue}; it cannot be claimed for another 1h 29m" in owner
     at = (datetime.now(UTC) + timedelta(days=1)).replace(microsecond=0)
     dated = cli.json("enqueue", "report", "--queue", queue, "--run-at", at.isoformat())
     assert datetime.fromisoformat(dated["available_at"]) == at

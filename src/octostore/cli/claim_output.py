@@ -97,7 +97,7 @@ def _without_lease(reply: ClaimReply, kept: "KeptSummary") -> dict[str, Any]:
 
 def _kept_lines(reply: ClaimReply, kept: "KeptSummary", console: Console) -> Iterator[str]:
     yield f"{console.style('claimed', 'green')} {reply.job_id} for {reply.owner}"
-    silence = f"{words.duration(kept.max_silence)} pass without an octostore command"
+    silence = f"there is no octostore command for {words.duration(kept.max_silence)}"
     ends = f"or {silence} (no process is watched)" if kept.watched is None else f"{kept.watched} ends, or {silence}"
     yield f"  kept       by process {kept.keeper_pid} until you release it, {ends}"
     yield from _details(reply)

@@ -10,7 +10,7 @@ GRACE_SHARE = 0.07
 Not more: heartbeats are a third of the TTL apart, and an outage of half the TTL must not stop any work.
 """
 KILL_SHARE = 0.03
-"""The share of the TTL reserved for killing the command, on an idle machine."""
+"""The minimum share of the TTL reserved for killing the command; a busy machine reserves more."""
 
 
 class Lease(msgspec.Struct, frozen=True):

@@ -129,5 +129,5 @@ def _describe_free(job: JobView, pause: PauseView | None, now: datetime) -> str:
     if pause is not None:
         state += f", which is {pause_in_words(pause)}"
     if job.available_at is not None and job.available_at > now:
-        return f"{state}, available in {words.until(job.available_at, now)}"
+        return f"{state}; it cannot be claimed for another {words.until(job.available_at, now)}"
     return state

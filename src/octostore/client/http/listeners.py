@@ -16,7 +16,7 @@ ROOT = 0
 def check_listener(server: ServerUrl) -> None:
     """Check whose server this is before sending a token that was found: another user's may have taken the address.
 
-    Call it once connected. Raises `Unreachable`, or `ConnectionError` if nothing listens there any more.
+    Call it once connected. Raises `Unreachable`, or `ConnectionError` if nothing is listening there any more.
     """
     if server.left_by is None:
         return
@@ -24,7 +24,7 @@ def check_listener(server: ServerUrl) -> None:
     if users is None:
         return
     if not users:
-        raise ConnectionAbortedError("nothing listens there any more")
+        raise ConnectionAbortedError("nothing is listening there any more")
     others = users - {server.left_by, ROOT}
     if others:
         raise Unreachable(

@@ -12,7 +12,7 @@ from octostore.stores.ids import new_request_id
 
 LEASES_KEPT = 10_000
 WRITERS = 2**20
-"""A number combines a count and a writer. Counts start at the Unix time, which leaves room for this many writers."""
+"""A number is a count times this, plus a number for the writer. Counts start at the current Unix time."""
 
 _Numbered: TypeAlias = CheckpointJob | HeartbeatJob | SaveSession
 _Key: TypeAlias = tuple[type[_Numbered], str]
