@@ -45,7 +45,7 @@ UNREACHABLE_PAUSE_SECONDS = 1.0
 STOP_GRACE_SECONDS = 2.0
 """How long handlers have to stop by themselves, after the second signal or after `max_run`."""
 GIVE_UP_SECONDS = 3.0
-"""How long to wait after that until the handlers' jobs are released; otherwise, their leases expire."""
+"""How long to wait after that for the handlers' jobs to be released. Other leases expire."""
 DRAINING = "%s: no new jobs; a second signal stops the running ones"
 WORKER_STOPPED = "the worker was stopped before it started the job"
 

@@ -39,7 +39,7 @@ LOOK_AGAIN_SECONDS, RELEASE_AGAIN_SECONDS = 30.0, 5.0
 CROSSING_SECONDS = 1.0
 """How late a cancellation may come: a client that cancels while the result is on its way drops the result."""
 CALLS_MAX = 200
-"""The maximum number of a client's requests in progress."""
+"""The maximum number of requests a client may have in progress at once."""
 TOO_MANY = -32_000
 """From the range JSON-RPC reserves for servers."""
 
