@@ -23,6 +23,7 @@ class Handling:
         self.how = how
         self.stop = stop
         self.has_said = False
+        self.is_first_running = threading.Event()
 
     def is_over(self, claim: Any) -> bool:
         if self.stop.is_set() and not self.has_said:
@@ -34,8 +35,10 @@ class Handling:
 
     def block(self, claim: Any) -> str:
         if self.how == "breaking" and claim.job_id == "second":
+            self.is_first_running.wait()
             raise SystemExit("broken")
         say({"at": claim.job_id})
+        self.is_first_running.set()
         while not self.is_over(claim):
             time.sleep(0.01)
         return "whole"
