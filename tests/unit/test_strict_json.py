@@ -175,3 +175,5 @@ def test_an_error_says_where_the_json_is_invalid() -> None:
         decode_strictly("body", b'{"pr": }')
     with pytest.raises(InvalidInput, match=r"at line 2, column 7$"):
         decode_strictly("body", b'{\n"pr": }')
+    with pytest.raises(InvalidInput, match=r"^body is not valid JSON: unterminated string starting at column 2$"):
+        decode_strictly("body", b'["pr')

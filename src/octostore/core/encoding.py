@@ -86,7 +86,8 @@ def _read_strictly(field: str, document: bytes, depth: int = JSON_DEPTH) -> Any:
         raise _too_deep(field) from None
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}" if b"\n" in document.strip() else f"column {error.colno}"
-        raise InvalidInput(field, f"is not valid JSON: {error.msg[:1].lower()}{error.msg[1:]} at {where}") from None
+        problem = (error.msg[:1].lower() + error.msg[1:]).removesuffix(" at")
+        raise InvalidInput(field, f"is not valid JSON: {problem} at {where}") from None
     except ValueError as error:
         raise InvalidInput(field, f"is not valid JSON: {error}") from None
     check_exact(field, document, value, depth)

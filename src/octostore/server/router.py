@@ -54,7 +54,7 @@ class Route(Endpoint, frozen=True, kw_only=True):
     is_page: bool = False
     """Only for the live page: called from our own origin, with a cookie instead of a token."""
     has_deadline: bool = False
-    """Whether to skip it if its caller has stopped waiting."""
+    """Whether to skip a request whose caller has stopped waiting."""
 
     def __post_init__(self) -> None:
         Endpoint.__post_init__(self)

@@ -140,7 +140,7 @@ def _sqlite_path(url: str) -> str:
     if path in {url, ""} or "?" in path or "#" in path:
         raise InvalidInput("url", "must look like sqlite:///relative.db or sqlite:////absolute.db")
     if path == ":memory:":
-        raise InvalidInput("url", "does not name a file; use memory: for an in-memory store")
+        raise InvalidInput("url", "does not name a file; use `memory:` for an in-memory store")
     if "%" in path:
         from urllib.parse import unquote  # noqa: PLC0415  # few paths need it
 

@@ -78,7 +78,7 @@ def run(arguments: Arguments, context: Context) -> None:
 def _interval(text: str) -> float:
     interval = seconds(text)
     if interval < SHORTEST_INTERVAL:
-        raise argparse.ArgumentTypeError(f"{text!r} is too short; the minimum is {SHORTEST_INTERVAL}")
+        raise argparse.ArgumentTypeError(f"{text!r} is too short; the minimum is {SHORTEST_INTERVAL} seconds")
     return interval
 
 
