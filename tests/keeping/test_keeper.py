@@ -67,7 +67,7 @@ def test_it_outlives_the_shell_and_heartbeats(agent: Octostore, store: library.O
     os.kill(pid, signal.SIGHUP)
     wait_for_heartbeat(store)
     assert is_alive(pid)
-    assert f"  kept       by process {pid} until you release it, or 10m pass without" in shell.out
+    assert f"  kept       by process {pid} until you release it, or there is no octostore command for 10m" in shell.out
     owner = store.get_job_owner("job")
     assert owner is not None
     assert owner.pid == pid, "the owner's pid is the process that holds the claim"
@@ -137,7 +137,7 @@ def test_a_claim_is_released_when_the_watched_process_ends(
 ) -> None:
     with start(["sleep", FOREVER], stdin=DEVNULL) as watched:
         claim = agent.run("claim", "job", "--keep", "--while-pid", str(watched.pid))
-        assert f"until you release it, sleep ({watched.pid}) ends, or 10m" in claim.out
+        assert f"until you release it, sleep ({watched.pid}) ends, or there is no octostore command for 10m" in claim.out
         keeper = only_lease(tmp_path).keeper.pid
         watched.kill()
         watched.wait()
