@@ -112,7 +112,7 @@ def test_a_job_for_later(cli: Cli, queue: str) -> None:
     assert delayed.code == 11
     assert "in 1h 29m" in delayed.out
     owner = cli.call("owner", cli.job).out
-    assert f"nobody has {cli.job}: it is queued in {queue}; it cannot be claimed for another 1h 29m" in owner
+    assert f"nobody has {cli.job}: it is queued in {queue}, available in 1h 29m" in owner
     at = (datetime.now(UTC) + timedelta(days=1)).replace(microsecond=0)
     dated = cli.json("enqueue", "report", "--queue", queue, "--run-at", at.isoformat())
     assert datetime.fromisoformat(dated["available_at"]) == at
@@ -393,7 +393,9 @@ def test_pausing_and_resuming_a_queue(cli: Cli, queue: str) -> None:
     assert (delayed.code, f"its queue {queue} is paused by " in delayed.out) == (11, True)
     by = cli.store.whoami().name
     owner = cli.call("owner", cli.job)
-    assert owner.out.startswith(f"nobody has {cli.job}: it is queued in {queue}, which is paused by {by} (deploying)\n")
+    assert owner.out.startswith(
+        f"nobody has {cli.job}: it is queued in {queue}; the queue is paused by {by} (deploying)\n"
+    )
     assert f"  queue {queue}: paused by {by}, at most 3 claimed at once: deploying\n" in cli.call("events").out
     with cli.start("next", queue, "--owner", "heir", "--wait", "1m", "--json") as waiting:
         resumed = cli.json("queue", "set", queue, "--resume", "--max-claimed", "none")

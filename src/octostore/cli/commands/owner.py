@@ -125,9 +125,10 @@ def _describe_free(job: JobView, pause: PauseView | None, now: datetime) -> str:
         return "it is done"
     if job.status == "dead":
         return "it is dead (octostore requeue runs it again)"
-    state = f"it is queued in {job.queue}" if job.status == "queued" else "it is free"
-    if pause is not None:
-        state += f", which is {pause_in_words(pause)}"
+    later = None
     if job.available_at is not None and job.available_at > now:
-        return f"{state}; it cannot be claimed for another {words.until(job.available_at, now)}"
-    return state
+        later = words.until(job.available_at, now)
+    if job.status != "queued":
+        return "it is free" if later is None else f"it is free again in {later}"
+    line = f"it is queued in {job.queue}" + ("" if later is None else f", available in {later}")
+    return line if pause is None else f"{line}; the queue is {pause_in_words(pause)}"

@@ -72,7 +72,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add("--base-path", metavar="PATH", help="path at which a proxy serves this server, if not /, e.g. /octo")
     add("--no-ui", action="store_false", dest="has_page", help="do not serve the live page")
-    _add_limits(parser)
+    for option, what in _LIMITS.items():
+        add(option, type=positive_integer, metavar="N", help=f"maximum {what}")
     add("--log-format", choices=LOG_FORMATS, help="format of the log on stderr (default: %(default)s)")
     add("--access-log", action="store_true", help="also log each request: who, what, status and duration")
     for options, what in _SECONDS.items():
@@ -82,48 +83,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(**defaults)
 
 
-def _add_limits(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("--max-locks", type=positive_integer, metavar="N", help="maximum locks per principal (default: %(default)s)")
-    add(
-        "--max-claims",
-        type=positive_integer,
-        metavar="N",
-        help="maximum live claims per principal, locks excluded (default: %(default)s)",
-    )
-    add(
-        "--max-sessions",
-        type=positive_integer,
-        metavar="N",
-        help="maximum open sessions per principal (default: %(default)s)",
-    )
-    add(
-        "--max-queued",
-        type=positive_integer,
-        metavar="N",
-        help="maximum queued jobs per principal (default: %(default)s)",
-    )
-    add(
-        "--requests-per-second",
-        type=positive_integer,
-        metavar="N",
-        help="maximum requests per second per principal (default: %(default)s)",
-    )
-    add(
-        "--max-streams",
-        type=positive_integer,
-        metavar="N",
-        help="maximum open event streams per principal (default: %(default)s)",
-    )
-    add("--max-connections", type=positive_integer, metavar="N", help="maximum connections (default: %(default)s)")
-    add(
-        "--max-connections-per-address",
-        type=positive_integer,
-        metavar="N",
-        help="maximum connections from one address; unlimited from this machine (default: 1000)",
-    )
-
-
+_LIMITS = {
+    "--max-locks": "locks per principal (default: %(default)s)",
+    "--max-claims": "live claims per principal, locks excluded (default: %(default)s)",
+    "--max-sessions": "open sessions per principal (default: %(default)s)",
+    "--max-queued": "queued jobs per principal (default: %(default)s)",
+    "--requests-per-second": "requests per second per principal (default: %(default)s)",
+    "--max-streams": "open event streams per principal (default: %(default)s)",
+    "--max-connections": "connections (default: %(default)s)",
+    "--max-connections-per-address": "connections from one address; unlimited from this machine (default: 1000)",
+}
 _SECONDS = {
     "--request-seconds": "how long a client may take to send a request",
     "--idle-seconds": "how long an idle connection stays open",

@@ -58,9 +58,12 @@ class RetryBudget:
             self._unanswered = failed.fault
         if self.failed_at + pause > self.until:
             self.until = self.failed_at
-            # `late` promises that nothing was done, which has to be true of every attempt.
-            raise (self._unanswered if failed.fault.reason == "late" else None) or failed.fault from None
+            raise self._final_fault(failed.fault) from None
         return pause
+
+    def _final_fault(self, last: Unreachable) -> Unreachable:
+        """`late` promises that nothing was done, which has to be true of every attempt."""
+        return self._unanswered if self._unanswered is not None and last.reason == "late" else last
 
 
 def time_left(until: float) -> float:

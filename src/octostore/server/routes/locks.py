@@ -318,11 +318,11 @@ ROUTES = [
         summary="Acquire a lock",
         description=(
             "The status is `acquired`, or `held` by someone else. If the holder acquires its lock again, the lock is "
-            "renewed with the same lease. A request comes from the holder if its principal, session and `holder` (or "
-            "`Idempotency-Key`) are those of the request that acquired the lock. If neither request names a holder, "
-            "the new one must send the same `metadata`, or none. **Agents that share a token and send identical "
-            "requests count as one, and all of them get the lock**: give each its own `holder` or metadata. During "
-            "the lock delay after a lease ends, you get 409 with `delayed`."
+            "renewed with the same lease. A request comes from the holder if it has the same principal and the same "
+            "`holder` (or `Idempotency-Key`). If neither request names a holder, the new one must send the same "
+            "session and `metadata`, or none. An `ephemeral` lock always needs its own session. **Agents that share a"
+            " token and send identical requests count as one, and all of them get the lock**: give each its own "
+            "`holder` or metadata. During the lock delay after a lease ends, you get 409 with `delayed`."
         ),
         headers={"Idempotency-Key": f.HolderHeader},
         responses={200: LockAcquired | LockHeld, 409: LockDelayed},
