@@ -174,6 +174,7 @@ def simulated(
     }
     Here.scheduler = scheduler
     with ExitStack() as stack:
+        stack.callback(_wake, octostore.client.heartbeater._heartbeat_thread)
         for module in [module for name, module in sys.modules.items() if name.startswith(PARTS)]:
             changed = {name: instead[id(value)] for name, value in vars(module).items() if id(value) in instead}
             if changed:
@@ -183,6 +184,12 @@ def simulated(
         stack.enter_context(_quiet(scheduler))
         stack.enter_context(_without_collector())
         yield
+
+
+def _wake(thread: octostore.client.heartbeater._HeartbeatThread) -> None:
+    """The real thread for heartbeats has seen the virtual clock, and may now wait for hours."""
+    with thread._news:
+        thread._news.notify_all()
 
 
 def _special(
