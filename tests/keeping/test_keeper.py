@@ -19,7 +19,7 @@ from tests.keeping.conftest import end_keepers, kept_leases
 from tests.support.at_terminal import AtTerminal
 from tests.support.postgres import empty_store, put_back
 from tests.support.processes import free_port, until
-from tests.support.running import FOREVER, UNTIL_GO, Octostore, is_alive, secrets_visible_of, signals_of
+from tests.support.running import FOREVER, UNTIL_GO, Octostore, is_alive, secrets_visible_of, shell_until, signals_of
 from tests.support.server import ServerProcess
 from tests.support.starting import SCRIPT, start
 
@@ -385,7 +385,7 @@ def test_agents_without_a_name_are_different_owners(agent: Octostore, store: lib
         f"""#!/bin/bash
         [ $1 = none ] || bash -c "octostore claim $1 --keep --json > $1.claimed"
         touch $1.ready
-        while [ ! -e $1.release ]; do sleep 0.02; done
+        {shell_until("[ -e $1.release ]")}
         bash -c "octostore release > $1.released 2>&1"
         echo $? > $1.code
         {UNTIL_GO}

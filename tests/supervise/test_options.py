@@ -7,7 +7,7 @@ import pytest
 
 import octostore as library
 from tests.support.processes import until
-from tests.support.running import FOREVER, UNTIL_GO, Octostore, types_of
+from tests.support.running import FOREVER, UNTIL_GO, UNTIL_STOPPED, Octostore, types_of
 from tests.support.survivors import Survivor
 
 
@@ -128,7 +128,7 @@ def test_a_command_that_max_run_stops_has_failed(
     names = ("term", "interrupt", "daemon")
     survivors = {name: Survivor(tmp_path / name, "daemon" if name == "daemon" else "noting") for name in names}
     soon, later = ["--max-run", "0.3"], ["--max-run", "1.5", "--stop-grace", "0.3"]
-    polite = 'trap "exit 0" TERM; while :; do sleep 0.02; done'
+    polite = f'trap "exit 0" TERM; {UNTIL_STOPPED}'
     cases = {
         "plain": (143, soon, ["sleep", FOREVER]),
         "quick": (0, ["--max-run", FOREVER], ["true"]),
@@ -158,7 +158,7 @@ def test_a_command_that_max_run_stops_has_failed(
 
 def test_a_command_keeps_its_full_grace_while_the_lease_is_renewed(octostore: Octostore) -> None:
     # Longer than its TTL.
-    script = 'trap "sleep 4; exit 7" TERM; while :; do sleep 0.02; done'
+    script = f'trap "sleep 4; exit 7" TERM; {UNTIL_STOPPED}'
     options = ["--ttl", "3", "--max-run", "0.5", "--stop-grace", FOREVER]
     assert octostore.run("run", "job", *options, "--", "bash", "-c", script).code == 7
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import octostore as library
 from tests.support.processes import until
-from tests.support.running import PYTHON, UNTIL_GO, Octostore, Running, is_alive, types_of
+from tests.support.running import PYTHON, UNTIL_GO, Octostore, Running, is_alive, shell_until, types_of
 from tests.support.starting import SCRIPT
 from tests.support.survivors import Survivor
 
@@ -44,7 +44,7 @@ def test_the_job_is_held_until_everything_the_command_started_has_ended(
 ) -> None:
     ways = {"group": "bash", "session": "setsid bash", "daemon": "setsid --fork bash"}
     background = f"echo $$ > $OCTOSTORE_JOB.pid; {UNTIL_GO}; date +%s%3N > $OCTOSTORE_JOB.last_act"
-    until_it_runs = "while [ ! -s $OCTOSTORE_JOB.pid ]; do sleep 0.02; done"
+    until_it_runs = shell_until("[ -s $OCTOSTORE_JOB.pid ]")
     runs = {
         job_id: octostore.start(
             *("run", job_id, "--ttl", str(TTL_SECONDS), "--"),

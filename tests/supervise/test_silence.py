@@ -6,7 +6,7 @@ import pytest
 
 import octostore as library
 from tests.support.processes import until
-from tests.support.running import Octostore
+from tests.support.running import Octostore, shell_until
 
 FOREVER = "1000"
 
@@ -34,8 +34,7 @@ def test_a_command_stopped_for_its_silence_has_failed(octostore: Octostore, stor
 def test_by_default_silence_is_only_reported_once_for_each_stall(
     octostore: Octostore, store: library.OctoStore, tmp_path: Path, report: str
 ) -> None:
-    wait = "until test -e {}; do sleep 0.02; done"
-    script = f"{wait.format('first')}; octostore {report}; {wait.format('second')}"
+    script = f"{shell_until('[ -e first ]')}; octostore {report}; {shell_until('[ -e second ]')}"
     run = octostore.start("run", "job", "--max-silence", "1", "--", "bash", "-c", script)
     until(lambda: types_of(store, "job") == ["claimed", "stuck"])
     (tmp_path / "first").touch()

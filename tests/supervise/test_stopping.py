@@ -6,10 +6,10 @@ from pathlib import Path
 import octostore as library
 from tests.supervise.test_work import by_job, enqueue
 from tests.support.processes import until
-from tests.support.running import FOREVER, Octostore, types_of
+from tests.support.running import FOREVER, UNTIL_STOPPED, Octostore, types_of
 from tests.support.survivors import Survivor
 
-OBEDIENT = "trap 'echo asked > $OCTOSTORE_JOB; exit 0' TERM; echo > $OCTOSTORE_JOB-ready; while :; do sleep 0.02; done"
+OBEDIENT = f"trap 'echo asked > $OCTOSTORE_JOB; exit 0' TERM; echo > $OCTOSTORE_JOB-ready; {UNTIL_STOPPED}"
 """Like many programs, it stops cleanly and exits with 0."""
 ASKED = ["claimed", "stop_requested", "stop_delivered", "released"]
 
@@ -91,7 +91,7 @@ def test_the_command_of_a_cancelled_job_is_killed(octostore: Octostore, store: l
 
 def test_the_first_reason_for_stopping_a_command_counts(octostore: Octostore, store: library.OctoStore) -> None:
     """The outcome must not depend on what else happens while the command is being stopped."""
-    stubborn = ["--stop-grace", "3", "--", "bash", "-c", "trap '' TERM; while :; do sleep 0.02; done"]
+    stubborn = ["--stop-grace", "3", "--", "bash", "-c", f"trap '' TERM; {UNTIL_STOPPED}"]
     runs = {
         job: octostore.start("run", job, "--max-silence", "1", "--max-run", seconds, *stubborn)
         for job, seconds in (("asked", "3"), ("timed", "0.2"))

@@ -21,8 +21,16 @@ PYTHON = (sys.executable, "-I", "-S")
 """The fastest start, for commands."""
 FOREVER = "600"
 """Seconds, longer than any test waits."""
-UNTIL_GO = "while [ ! -e go ]; do sleep 0.02; done"
-"""For a shell; the test then creates the file in its folder."""
+
+
+def shell_until(condition: str) -> str:
+    """For Bash: wait until `condition` holds. With `sleep`, each look would take a new process."""
+    return f"exec 9<> <(:); until {condition}; do read -rt 0.02 -u 9 || :; done"
+
+
+UNTIL_GO = shell_until("[ -e go ]")
+"""The test then creates the file in its folder."""
+UNTIL_STOPPED = shell_until("false")
 MARK = "TEST_OF_SUPERVISE"
 DEAD_STATES = {"Z", "X"}
 
