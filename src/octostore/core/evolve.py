@@ -107,17 +107,18 @@ def _claimed(job: Job, entry: LogEntry, details: Claimed) -> None:
     was_done = job.status == "done"
     job.status = "claimed"
     job.attempts = details.attempt - 1
+    # Positional, because a call with more than 15 keywords builds a dictionary first.
     job.claim = Claim(
-        owner=details.owner,
-        principal=entry.actor,
-        fencing_token=entry.seq,
-        ttl_ms=details.ttl_ms,
-        lock_delay_ms=details.lock_delay_ms,
-        claimed_at=entry.at,
-        heartbeat_at=entry.at,
-        expires_at=details.expires_at,
-        session_id=entry.session_id,
-        metadata=None if details.metadata == NO_DOCUMENT else bytes(details.metadata),
+        details.owner,
+        entry.actor,
+        entry.seq,
+        details.ttl_ms,
+        details.lock_delay_ms,
+        entry.at,
+        entry.at,
+        details.expires_at,
+        entry.session_id,
+        None if details.metadata == NO_DOCUMENT else bytes(details.metadata),
         is_lock=details.is_lock,
         was_done=was_done,
         host=details.host,

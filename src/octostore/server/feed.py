@@ -14,7 +14,7 @@ from octostore.core.events import Event, LogEntry, public_event
 from octostore.core.questions import ListEvents
 from octostore.server.store import ServedStore
 from octostore.server.streams import CHUNK_BYTES
-from octostore.stores.loop_flag import LoopFlag
+from octostore.stores.loop_flag import call_in_loop
 
 WAKE_GROUP_SIZE = 5
 WAKE_PAUSE_SECONDS = 0.005
@@ -62,27 +62,29 @@ class Feed:
         self._kept: deque[FeedEntry] = deque()
         self._kept_bytes = 0
         self._catching_up = asyncio.Lock()
-        self._changed = asyncio.Event()
-        self._wakeup = LoopFlag()
+        self._changed: asyncio.Event | None = None
+        self._loop = asyncio.get_running_loop()
+        self._is_processing_due = False
         self._at_end = ExitStack()
-        self._tasks: list[asyncio.Task[None]] = []
+        self._ticking: asyncio.Task[None] | None = None
         self.last_seq = 0
 
     def start(self) -> None:
         self.last_seq = self._at_end.enter_context(self._store.local.following(self._on_commit))
-        self._tasks = [asyncio.create_task(self._process_arrivals()), asyncio.create_task(self._tick())]
+        self._ticking = asyncio.create_task(self._tick())
 
     def stop(self) -> None:
         self._at_end.close()
-        for task in self._tasks:
-            task.cancel()
+        if self._ticking is not None:
+            self._ticking.cancel()
         self._is_stopped = True
         self.wake()
 
     def wake(self) -> None:
         """Let all readers check the log again, and whether they may continue."""
-        self._changed.set()
-        self._changed = asyncio.Event()
+        if self._changed is not None:
+            self._changed.set()
+            self._changed = None
         self._schedule_wakeup()
 
     def _schedule_wakeup(self) -> None:
@@ -134,6 +136,7 @@ class Feed:
     @property
     def changed(self) -> asyncio.Event:
         """Set at the next change. Get it before you check, so that you miss nothing in between."""
+        self._changed = self._changed or asyncio.Event()
         return self._changed
 
     async def _wake_readers(self) -> None:
@@ -155,17 +158,18 @@ class Feed:
     def _on_commit(self, entries: list[LogEntry]) -> None:
         """Runs in the thread that committed or read the entries."""
         self._arrived.extend(entries)
-        if not self._wakeup.event.is_set():
-            self._wakeup.set()
+        if not self._is_processing_due:
+            self._is_processing_due = True
+            call_in_loop(self._loop, self._process_arrivals)
 
-    async def _process_arrivals(self) -> None:
-        while await self._wakeup.event.wait():
-            self._wakeup.event.clear()
-            arrived = [self._arrived.popleft() for _ in range(len(self._arrived))]
-            for entry in arrived:
-                self._keep(entry)
-            self._on_entries(arrived)
-            self.wake()
+    def _process_arrivals(self) -> None:
+        """A plain call after each commit: a task would cost more than what it does."""
+        self._is_processing_due = False  # first, so that entries that arrive from now on are not missed
+        arrived = [self._arrived.popleft() for _ in range(len(self._arrived))]
+        for entry in arrived:
+            self._keep(entry)
+        self._on_entries(arrived)
+        self.wake()
 
     def _keep(self, entry: LogEntry) -> None:
         if entry.seq != self.last_seq + 1:

@@ -1,8 +1,21 @@
-"""An asyncio event that other threads can set."""
+"""Reach an event loop from any thread."""
 
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+
+
+def is_running_here(loop: asyncio.AbstractEventLoop) -> bool:
+    return asyncio._get_running_loop() is loop  # noqa: SLF001  # the public function raises if no loop runs
+
+
+def call_in_loop(loop: asyncio.AbstractEventLoop, function: Callable[[], object]) -> None:
+    """Call it in the loop's thread, soon. Nobody is waiting any more if the loop is closed."""
+    if is_running_here(loop):
+        loop.call_soon(function)  # waking a loop that is running would take two system calls
+    else:
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(function)
 
 
 class LoopFlag:
@@ -20,12 +33,9 @@ class LoopFlag:
 
     def set(self) -> None:
         self._is_set = True
-        # Waking a loop that is running takes two system calls. (The public function raises if no loop runs.)
-        if asyncio._get_running_loop() is self._loop:  # noqa: SLF001
+        if is_running_here(self._loop):
             self.event.set()
         else:
-            # The loop may be closed at any time; nobody is waiting then.
-            with suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self.event.set)
+            call_in_loop(self._loop, self.event.set)
         if self._then is not None:
             self._then()

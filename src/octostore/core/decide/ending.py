@@ -101,16 +101,17 @@ def end_claim(ws: WorkingSet, job: Job, claim: Claim, end: How, *, actor: str, s
     then = after(job, claim, end, sources)
     note = end.note or (claim.progress.note if claim.progress else None)
     expired = end.how == "expired"
+    # Positional, because a call with more than 15 keywords builds a dictionary first.
     details = Ended(
-        owner=claim.owner,
-        fencing_token=claim.fencing_token,
-        attempt=job.attempts + 1,
-        claimed_at=claim.claimed_at,
-        heartbeat_at=heartbeat_of(ws, claim),
-        status=then.status,
-        available_at=then.available_at,
-        attempts=then.attempts,
-        ended_at=end.ended_at,
+        claim.owner,
+        claim.fencing_token,
+        job.attempts + 1,
+        claim.claimed_at,
+        heartbeat_of(ws, claim),
+        then.status,
+        then.available_at,
+        then.attempts,
+        end.ended_at,
         error=end.error,
         note=note,
         reason=end.reason,
