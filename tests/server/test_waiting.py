@@ -1,9 +1,12 @@
 """Waiting claims over HTTP: in order, woken at once, never granted to a client that left; and how the server stops."""
 
+import json
 import signal
+import socket
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -39,6 +42,13 @@ class Waiter:
 
     def disconnect(self) -> None:
         self._connection.close()
+
+    def reply_or_disconnect(self) -> Any:
+        """Disconnect, and return the reply if the server had already sent it, or else None."""
+        self._connection.socket.shutdown(socket.SHUT_WR)
+        received = self._connection.everything()
+        self._connection.close()
+        return json.loads(received.partition(b"\r\n\r\n")[2]) if received else None
 
 
 def waiting(server: ServerProcess) -> int:
@@ -195,10 +205,11 @@ def test_a_client_that_disconnects_at_the_release_does_not_keep_the_job(server: 
         job_id = f"moment-{number}"
         held = claim(server, job_id, owner="first")
         waiter = Waiter(server, f"/jobs/{job_id}/claim", owner="gone")
-        disconnecting = threading.Thread(target=waiter.disconnect)
-        disconnecting.start()
-        release(server, held)
-        disconnecting.join()
+        with ThreadPoolExecutor() as at_once:
+            gone = at_once.submit(waiter.reply_or_disconnect)
+            release(server, held)
+        if (in_time := gone.result()) is not None:
+            release(server, in_time)
         reply = claim(server, job_id, owner="next", wait_seconds=5)
         assert reply["status"] == "claimed", reply
         until(lambda: waiting(server) == 0)
@@ -208,11 +219,10 @@ def test_a_client_that_disconnects_at_the_release_does_not_keep_the_job(server: 
 def test_a_worker_that_disconnects_at_the_enqueue_loses_no_job(server: ServerProcess) -> None:
     for number in range(20):
         worker = Waiter(server, "/queues/moments/claim", owner="gone")
-        disconnecting = threading.Thread(target=worker.disconnect)
-        disconnecting.start()
-        server.post("/jobs", {"kind": "k", "queue": "moments", "job_id": f"work-{number}"})
-        disconnecting.join()
-        reply = server.post("/queues/moments/claim", {"wait_seconds": 5}).json
+        with ThreadPoolExecutor() as at_once:
+            gone = at_once.submit(worker.reply_or_disconnect)
+            server.post("/jobs", {"kind": "k", "queue": "moments", "job_id": f"work-{number}"})
+        reply = gone.result() or server.post("/queues/moments/claim", {"wait_seconds": 5}).json
         assert (reply["status"], reply["job_id"]) == ("claimed", f"work-{number}")
         assert reply["attempt"] == 1, "the lost claim does not count"
         until(lambda: waiting(server) == 0)

@@ -87,14 +87,22 @@ def test_an_empty_file_becomes_a_store(tmp_path: Path) -> None:
 # What cannot be opened or written
 
 
-@pytest.mark.parametrize("name", ["missing/octostore.db", "missing/deeper/octostore.db", "file/octostore.db", "folder"])
+@pytest.mark.parametrize("name", ["missing/octostore.db", "missing/deeper/octostore.db", "file/octostore.db"])
 def test_a_path_where_no_file_can_be(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").touch()
-    (tmp_path / "folder").mkdir()
     error = fault(lambda: octostore.connect(url(tmp_path / name)))
     assert error.reason == "io"
     assert str(tmp_path / name) in str(error)
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["file", "folder"]
+    assert [file.name for file in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_folder(tmp_path: Path) -> None:
+    error = fault(lambda: octostore.connect(url(tmp_path)))
+    assert (error.reason, str(error)) == (
+        "not_a_database",
+        f"{tmp_path} is a folder; name a file in it, such as {tmp_path}/octostore.db",
+    )
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.fixture

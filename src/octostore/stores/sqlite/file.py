@@ -1,6 +1,7 @@
 """A store is a file, not a path: check whether it exists, and whether it is still the one we opened."""
 
 import os
+import stat
 
 from octostore.core.errors import Unreachable
 from octostore.stores.permissions import check_file
@@ -17,9 +18,13 @@ def check_permissions(path: str) -> None:
 def is_there(path: str) -> bool:
     """An empty file is not a store yet; one may be created in it."""
     try:
-        return os.path.getsize(path) > 0
+        status = os.stat(path)
     except FileNotFoundError:
         return False
+    if stat.S_ISDIR(status.st_mode):  # its size depends on the file system, and may be that of an empty file
+        example = os.path.join(path, "octostore.db")
+        raise Unreachable(f"{path} is a folder; name a file in it, such as {example}", reason="not_a_database")
+    return status.st_size > 0
 
 
 def has_wal(path: str) -> bool:
