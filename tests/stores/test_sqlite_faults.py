@@ -100,7 +100,7 @@ def test_a_folder(tmp_path: Path) -> None:
     error = fault(lambda: octostore.connect(url(tmp_path)))
     assert (error.reason, str(error)) == (
         "not_a_database",
-        f"{tmp_path} is a folder; name a file in it, such as {tmp_path}/octostore.db",
+        f"{tmp_path} is a folder; name a file in it, like {tmp_path}/octostore.db",
     )
     assert not list(tmp_path.iterdir())
 

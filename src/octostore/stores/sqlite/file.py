@@ -23,7 +23,7 @@ def is_there(path: str) -> bool:
         return False
     if stat.S_ISDIR(status.st_mode):  # its size depends on the file system, and may be that of an empty file
         example = os.path.join(path, "octostore.db")
-        raise Unreachable(f"{path} is a folder; name a file in it, such as {example}", reason="not_a_database")
+        raise Unreachable(f"{path} is a folder; name a file in it, like {example}", reason="not_a_database")
     return status.st_size > 0
 
 
