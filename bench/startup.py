@@ -22,6 +22,7 @@ COLLECTED = re.compile(r"==(\d+)== Collected : (\d+)")
 COMMANDS = (
     ("-c", "import octostore"),
     ("-m", "octostore", "owner", JOB),
+    ("-m", "octostore", "claim", "job-3", "--request-id", "again", "--ttl", "1d"),
     ("-m", "octostore", "run", "job-2", "--", "true"),
 )
 

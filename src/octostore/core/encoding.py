@@ -1,14 +1,17 @@
 """Values that callers choose, as JSON: what is written is what every reader gets back."""
 
-import json
 from collections import Counter
+from functools import cache
 from itertools import chain
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
 from octostore.core.errors import InvalidInput
 from octostore.core.limits import JSON_DEPTH, JSON_INTEGER_MAX, encode_utf8
+
+if TYPE_CHECKING:
+    import json
 
 
 def encode_json(field: str, value: Any) -> bytes | None:
@@ -37,7 +40,7 @@ def _write_quickly(value: Any) -> bytes | None:
 
 def _write_strictly(field: str, value: Any) -> bytes:
     try:
-        return encode_utf8(field, _to_text(value))
+        return encode_utf8(field, _strict_encoder().encode(value))
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInput(field, f"cannot be written as JSON: {error}") from None
 
@@ -79,19 +82,24 @@ def _read_strictly(field: str, document: bytes, depth: int = JSON_DEPTH) -> Any:
     if document.startswith(b"\xef\xbb\xbf"):
         raise InvalidInput(field, "begins with a byte order mark, which JSON does not allow")
     try:
-        value = _from_text(document.decode())
+        value = _strict_decoder().decode(document.decode())
     except UnicodeDecodeError as error:
         raise InvalidInput(field, f"is not UTF-8 (at byte {error.start})") from None
     except RecursionError:
         raise _too_deep(field) from None
-    except json.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno}" if b"\n" in document.strip() else f"column {error.colno}"
-        problem = (error.msg[:1].lower() + error.msg[1:]).removesuffix(" at")
-        raise InvalidInput(field, f"is not valid JSON: {problem} at {where}") from None
     except ValueError as error:
-        raise InvalidInput(field, f"is not valid JSON: {error}") from None
+        raise InvalidInput(field, f"is not valid JSON: {_problem(error, document)}") from None
     check_exact(field, document, value, depth)
     return value
+
+
+def _problem(error: ValueError, document: bytes) -> str:
+    from json import JSONDecodeError  # noqa: PLC0415  # see `_strict_decoder`
+
+    if not isinstance(error, JSONDecodeError):
+        return str(error)
+    where = f"line {error.lineno}, column {error.colno}" if b"\n" in document.strip() else f"column {error.colno}"
+    return f"{(error.msg[:1].lower() + error.msg[1:]).removesuffix(' at')} at {where}"
 
 
 def check_exact(field: str, document: bytes, value: Any, depth: int = JSON_DEPTH) -> None:
@@ -129,6 +137,24 @@ def _refuse_constant(constant: str) -> NoReturn:
     raise ValueError(f"it contains {constant}, which is not JSON")
 
 
+# Imported when first needed: most commands never need it, and would start more slowly. Created once: the standard
+# functions create a new one for every call with options.
+
+
+@cache
+def _strict_encoder() -> "json.JSONEncoder":
+    from json import JSONEncoder  # noqa: PLC0415
+
+    return JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+
+
+@cache
+def _strict_decoder() -> "json.JSONDecoder":
+    from json import JSONDecoder  # noqa: PLC0415
+
+    return JSONDecoder(object_pairs_hook=_without_duplicates, parse_constant=_refuse_constant)
+
+
 def shorten(text: str, limit: int) -> str:
     """`text` within `limit` UTF-8 bytes, for text we write ourselves that must not be refused."""
     return text.replace("\0", "").encode("utf-8", "replace")[:limit].decode("utf-8", "ignore")
@@ -140,6 +166,3 @@ _CONTAINERS = {dict, list}
 _UNSURE = object()
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
-# Created once: the standard functions create a new one for every call with options.
-_to_text = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode
-_from_text = json.JSONDecoder(object_pairs_hook=_without_duplicates, parse_constant=_refuse_constant).decode

@@ -1,11 +1,10 @@
 """The right by which a command runs, which may end before its turn comes."""
 
-from hmac import compare_digest
-
 import msgspec
 
 from octostore.core.errors import NotAllowed
 from octostore.core.model import Token
+from octostore.core.same_secret import is_same_secret
 from octostore.core.secret_free import SecretFree
 
 
@@ -19,7 +18,7 @@ class Permit(SecretFree, msgspec.Struct, frozen=True):
     digest: bytes
 
     def is_issued_by(self, token: Token | None, now: int) -> bool:
-        return token is not None and token.is_valid(now) and compare_digest(token.digest, self.digest)
+        return token is not None and token.is_valid(now) and is_same_secret(token.digest, self.digest)
 
 
 class TokenOver(NotAllowed):

@@ -1,6 +1,5 @@
 """Writes by the owner of a live claim. Each names its lease; a late one is refused with who has the job now."""
 
-from hmac import compare_digest
 from typing import Any
 
 from octostore.core import views
@@ -16,6 +15,7 @@ from octostore.core.errors import LeaseLost, Unreachable
 from octostore.core.model import Attempt, Claim, Job, Outcome, Progress, read_history
 from octostore.core.moments import to_datetime
 from octostore.core.replies import CheckpointReply, HeartbeatReply
+from octostore.core.same_secret import is_same_secret
 from octostore.core.sources import Sources
 from octostore.core.working_set import WorkingSet
 
@@ -80,7 +80,7 @@ def live_claim(ws: WorkingSet, command: LeaseCommand[Any], sources: Sources) -> 
 
 
 def same_lease(one: str, other: str) -> bool:
-    return compare_digest(one.encode(), other.encode())
+    return is_same_secret(one.encode(), other.encode())
 
 
 def ended_attempt(job: Job, lease_id: str, outcome: Outcome | None = None) -> Attempt | None:

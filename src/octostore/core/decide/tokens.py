@@ -1,7 +1,5 @@
 """Tokens: who may act on a store that a server shares. Their secrets never arrive here, only digests."""
 
-from hmac import compare_digest
-
 from octostore.core import views
 from octostore.core.commands import CreateToken, RevokeToken, RotateToken
 from octostore.core.decide import needs
@@ -10,6 +8,7 @@ from octostore.core.errors import Conflict, NotFound
 from octostore.core.events import TokenChanged, TokenCreated
 from octostore.core.model import Token
 from octostore.core.replies import TokenView
+from octostore.core.same_secret import is_same_secret
 from octostore.core.sources import Sources
 from octostore.core.working_set import WorkingSet
 
@@ -18,7 +17,7 @@ from octostore.core.working_set import WorkingSet
 def create_token(ws: WorkingSet, command: CreateToken, _sources: Sources) -> TokenView:
     known = ws.token(command.token_id)
     if known is not None:
-        if compare_digest(known.digest, command.digest) and _is_as_asked(known, command):
+        if is_same_secret(known.digest, command.digest) and _is_as_asked(known, command):
             return views.token_view(known)
         raise Conflict(f"a token with the id {command.token_id!r} already exists")
     _check_is_new(ws, command)
@@ -40,7 +39,7 @@ def rotate_token(ws: WorkingSet, command: RotateToken, _sources: Sources) -> Tok
     token = _known(ws, command.token_id)
     if not token.is_valid(ws.now):
         raise Conflict(f"token {token.token_id!r} is revoked or has expired, so it cannot be rotated")
-    if not compare_digest(token.digest, command.digest):
+    if not is_same_secret(token.digest, command.digest):
         _check_is_new(ws, command)
         ws.record("token_rotated", TokenChanged(token.token_id, token.principal), actor=command.principal)
         token.digest = command.digest
@@ -61,7 +60,7 @@ def _is_as_asked(token: Token, command: CreateToken) -> bool:
 
 def _check_is_new(ws: WorkingSet, command: CreateToken | RotateToken) -> None:
     """A secret identifies one principal, so only one token can have it."""
-    if any(token is not None and compare_digest(token.digest, command.digest) for token in ws.tokens.values()):
+    if any(token is not None and is_same_secret(token.digest, command.digest) for token in ws.tokens.values()):
         raise Conflict("another token already has this secret")
 
 
