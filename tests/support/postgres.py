@@ -47,8 +47,8 @@ def _started(version: int) -> str:
     os.chown(folder, *programs(version).owner)
     data = folder / "data"
     programs(version).init(data)
-    # No fsync: tests kill the server, not the machine.
-    options = ("-c", "listen_addresses=", "-k", folder, "-c", "fsync=off")
+    # No fsync: tests kill the server, not the machine. No vacuum: their tables are small, and emptied instead.
+    options = ("-c", "listen_addresses=", "-k", folder, "-c", "fsync=off", "-c", "autovacuum=off")
     with (folder / "log").open("wb") as log:
         server = programs(version).start("postgres", "-D", data, *options, stdout=log, stderr=log, cwd=folder)
     atexit.register(_end, server, folder)
