@@ -55,7 +55,7 @@ class WorkingSet(msgspec.Struct):
     """Queue counts so far."""
     count_to: int = EMPTY_COUNT_MAX
     """The limit of these counts."""
-    count_queue: "Callable[[str, Selection], QueueCounts] | None" = None
+    count_queue: "Callable[[WorkingSet, str, Selection], QueueCounts] | None" = None
     """Counts a selection of a queue as the store's transaction sees it, without the jobs loaded here."""
     line: Line = msgspec.field(default_factory=Line)
     _bound: dict[SessionKey, set[str]] = {}
@@ -126,7 +126,7 @@ class WorkingSet(msgspec.Struct):
         if key not in self.queue_counts:
             if self.count_queue is None:
                 raise LookupError(f"queue {queue!r} cannot be counted")
-            self.queue_counts[key] = self.count_queue(queue, selection)
+            self.queue_counts[key] = self.count_queue(self, queue, selection)
         return self.queue_counts[key]
 
     def document(self, seq: int | None) -> bytes | None:

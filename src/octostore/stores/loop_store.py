@@ -1,7 +1,7 @@
 """A store for event loops: everything a loop submits in one turn goes to the writer together, and wakes it once."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from copy import copy
 from functools import partial
@@ -41,8 +41,8 @@ class LoopStore:
         try:
             return await future
         except asyncio.CancelledError:
-            asked.turn.abandoned.append(asked)
-            self._undo_abandoned(asked.turn)
+            asked.outcome.abandoned.append(asked)
+            self._undo_abandoned(asked.outcome)
             raise
 
     def ask_for(self, commands: Sequence[AnyCommand], future: Any = None) -> "_Asked":
@@ -52,7 +52,7 @@ class LoopStore:
         if turn is None or turn.loop is not loop or turn.size >= MAX_BATCH:
             turn = self._turn = _Turn(loop)
             loop.call_soon(self._end_turn, turn)
-        asked = _Asked(commands, future or loop.create_future(), turn)
+        asked = _Asked(commands, future or loop.create_future(), turn.outcome, turn.size)
         turn.asked.append(asked)
         turn.size += len(commands)
         return asked
@@ -64,59 +64,74 @@ class LoopStore:
 
     def _hand_over(self, turn: "_Turn") -> None:
         commands = [command for asked in turn.asked for command in asked.commands]
+        outcome = turn.outcome
         try:
             if len(commands) <= self.RUN_HERE_MAX:
-                turn.outcome = self.local.run_here(commands)
-            if turn.outcome is None:
+                outcome.replies = self.local.run_here(commands)
+            if outcome.replies is None:
                 self.local.submit_to(commands, partial(self._on_done, turn))
                 return
         except Unreachable as fault:
-            turn.outcome = fault
+            outcome.replies = fault
         self._deliver(turn)
-        self._undo_abandoned(turn)
+        self._undo_abandoned(outcome)
 
-    def _on_done(self, turn: "_Turn", outcome: list[ReplyOrError] | Exception) -> None:
+    def _on_done(self, turn: "_Turn", replies: list[ReplyOrError] | Exception) -> None:
         """In the writer's thread."""
-        turn.outcome = outcome
+        turn.outcome.replies = replies
         with suppress(RuntimeError):  # the loop is closed, and nobody waits any more
             turn.loop.call_soon_threadsafe(self._deliver, turn)
-        self._undo_abandoned(turn)
+        self._undo_abandoned(turn.outcome)
 
     def _deliver(self, turn: "_Turn") -> None:
-        if isinstance(turn.outcome, Exception):
-            self._fail(turn, turn.outcome)
-        for asked, replies in turn.replies():
+        if isinstance(turn.outcome.replies, Exception):
+            self._fail(turn, turn.outcome.replies)
+            return
+        for asked in turn.asked:
             if not asked.future.done():  # its caller may have been cancelled
-                asked.future.set_result(replies)
+                asked.future.set_result(asked.replies)
 
     def _fail(self, turn: "_Turn", fault: Exception) -> None:
         waiting = [asked for asked in turn.asked if not asked.future.done()]
         if len(turn.asked) > 1 and not isinstance(fault, Unreachable):
             for asked in waiting:  # one caller's bug must not fail the others
-                asked.turn = _Turn(turn.loop, [asked])
-                self._hand_over(asked.turn)
+                asked.outcome, asked.start = _Outcome(), 0
+                self._hand_over(_Turn(turn.loop, asked.outcome, [asked]))
             return
         for asked in waiting:
             # Each caller raises, and so modifies, its own exception.
             asked.future.set_exception(copy(fault))
 
-    def _undo_abandoned(self, turn: "_Turn") -> None:
+    def _undo_abandoned(self, outcome: "_Outcome") -> None:
         """Undo claims and sessions whose callers were cancelled; otherwise nobody would know about them.
 
         The loop's thread cancels and the writer's thread replies, in either order. Both call this; the later one acts.
         """
-        while turn.outcome is not None and turn.abandoned:
+        while outcome.replies is not None and outcome.abandoned:
             with suppress(IndexError, Unreachable):  # the other thread was faster, or the store is closed
-                self._undo(turn, turn.abandoned.pop())
+                self._undo(outcome.abandoned.pop())
 
-    def _undo(self, turn: "_Turn", abandoned: "_Asked") -> None:
-        replies = next((replies for asked, replies in turn.replies() if asked is abandoned), [])
+    def _undo(self, abandoned: "_Asked") -> None:
         undoing = (
-            undo_of(reply, command.principal) for command, reply in zip(abandoned.commands, replies, strict=False)
+            undo_of(reply, command.principal)
+            for command, reply in zip(abandoned.commands, abandoned.replies, strict=False)
         )
         commands: list[AnyCommand] = [undo for undo in undoing if undo is not None]
         if commands:
             self.local.submit_to(commands, lambda _: None)  # nobody waits for this either
+
+
+# A turn refers to its callers, and they to its outcome, but never back to the turn. Such a cycle would keep everything
+# about a call, from the request to the response, until the garbage collector comes, and calls would use cold memory.
+
+
+class _Outcome(msgspec.Struct, eq=False):
+    """What came of a turn."""
+
+    replies: Any = None
+    """The replies to all commands in order, or a fault; None until there are any."""
+    abandoned: list["_Asked"] = []
+    """Who was cancelled."""
 
 
 class _Asked(msgspec.Struct, eq=False):
@@ -124,24 +139,21 @@ class _Asked(msgspec.Struct, eq=False):
 
     commands: Sequence[AnyCommand]
     future: Any
-    turn: "_Turn"
+    outcome: _Outcome
+    start: int
+    """How many commands of others come first in the turn."""
+
+    @property
+    def replies(self) -> list[ReplyOrError]:
+        """Empty without an outcome, or after a fault."""
+        replies = self.outcome.replies
+        return replies[self.start : self.start + len(self.commands)] if isinstance(replies, list) else []
 
 
 class _Turn(msgspec.Struct, eq=False):
-    """What a loop submitted in one turn, and the outcome."""
+    """What a loop submitted in one turn."""
 
     loop: asyncio.AbstractEventLoop
+    outcome: _Outcome = msgspec.field(default_factory=_Outcome)
     asked: list[_Asked] = []
     size: int = 0
-    outcome: Any = None
-    """The replies, or a fault."""
-    abandoned: list[_Asked] = []
-
-    def replies(self) -> Iterator[tuple[_Asked, list[ReplyOrError]]]:
-        """Empty without an outcome, or after a fault."""
-        if isinstance(self.outcome, list):
-            start = 0
-            for asked in self.asked:
-                end = start + len(asked.commands)
-                yield asked, self.outcome[start:end]
-                start = end

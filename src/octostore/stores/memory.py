@@ -6,7 +6,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
-from functools import partial
 
 from octostore.core.beats import is_stuck, late_at
 from octostore.core.claims_window import JobStory
@@ -65,7 +64,7 @@ class MemoryRows:
         return Counters(self.seq, self.mark, self._store_id)
 
     def load(self, ws: WorkingSet, needs: Needs) -> None:
-        ws.count_queue = partial(self._count_queue, ws)
+        ws.count_queue = self._count_queue
         ws.jobs.update(dict.fromkeys(needs.jobs))
         ws.checkpoints.update(dict.fromkeys(needs.documents_of))
         ws.sessions.update(dict.fromkeys(needs.sessions))

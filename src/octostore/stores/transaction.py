@@ -81,7 +81,7 @@ class Transaction:
         ended_sessions = take(ws, found)
         short_lines: Collection[tuple[str, Selection]] = ()
         if needs.lines:
-            ws.count_queue = partial(self._count_queue, ws)
+            ws.count_queue = self._count_queue
             short_lines = [line for queue in needs.lines for line in short_lines_of(ws, found, queue)]
         with_documents = take_in_flight(ws, found) if needs.in_flight_of else ()
         self._complete(ws, Completing(ws, ended_sessions, needs.lines, short_lines, with_documents))

@@ -1,0 +1,98 @@
+"""Calls leave no reference cycles behind: what is not in one is freed at once, and its memory used again while warm."""
+
+import asyncio
+import gc
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import octostore
+from octostore.stores.sqlite.backend import SqliteBackend
+from octostore.stores.store import LocalStore
+from tests.support.served import ServedStore
+
+CALLS = 20
+
+
+@contextmanager
+def no_garbage() -> Iterator[None]:
+    """Check that the collector finds none of our objects in cycles afterwards."""
+    gc.collect()
+    was_enabled = gc.isenabled()
+    gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        yield
+        gc.collect()
+        found = Counter(type(one).__qualname__ for one in gc.garbage if type(one).__module__.startswith("octostore."))
+        assert not found
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        if was_enabled:
+            gc.enable()
+
+
+def call(store: octostore.OctoStore) -> None:
+    held = store.claim_job("job", owner="ann")
+    store.heartbeat_job("job", str(held.lease_id))
+    store.release_job("job", str(held.lease_id))
+    store.enqueue(kind="k")
+    task = store.claim_next(owner="ann")
+    assert store.claim_next(owner="bob").status == "empty"
+    store.release_job(str(task.job_id), str(task.lease_id), outcome="done")
+    store.batch([{"command": "claim_job", "job_id": "other", "owner": "ann"}])
+    store.get_job_owner("other")
+
+
+async def call_async(store: octostore.AsyncOctoStore) -> None:
+    held = await store.claim_job("job", owner="ann")
+    await store.heartbeat_job("job", str(held.lease_id))
+    await store.release_job("job", str(held.lease_id))
+    await store.enqueue(kind="k")
+    task = await store.claim_next(owner="ann")
+    assert (await store.claim_next(owner="bob")).status == "empty"
+    await store.release_job(str(task.job_id), str(task.lease_id), outcome="done")
+    await store.batch([{"command": "claim_job", "job_id": "other", "owner": "ann"}])
+    await store.get_job_owner("other")
+
+
+class Address(NamedTuple):
+    url: str
+    token: str | None = None
+
+
+@pytest.fixture(params=["file", "server"])
+def address(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Address]:
+    path = tmp_path / "store.db"
+    if request.param == "file":
+        yield Address(f"sqlite:///{path}")
+        return
+    store = LocalStore(lambda: SqliteBackend(path))
+    store.create()
+    served = ServedStore(store, tmp_path)
+    yield Address(served.url, served.token)
+    served.stop()
+
+
+def test_calls(address: Address) -> None:
+    with octostore.connect(address.url, token=address.token) as store:
+        call(store)  # what is created once and kept
+        with no_garbage():
+            for _ in range(CALLS):
+                call(store)
+
+
+def test_async_calls(address: Address) -> None:
+    async def run() -> None:
+        async with await octostore.connect_async(address.url, token=address.token) as store:
+            await call_async(store)
+            with no_garbage():
+                for _ in range(CALLS):
+                    await call_async(store)
+
+    asyncio.run(run())
