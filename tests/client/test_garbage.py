@@ -79,6 +79,41 @@ def address(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Address]
     served.stop()
 
 
+def test_holds_and_workers(address: Address) -> None:
+    with octostore.connect(address.url, token=address.token) as store:
+
+        def work(prefix: str) -> None:
+            store.enqueue_many({"kind": "k", "job_id": f"{prefix}-{number}"} for number in range(CALLS))
+            store.work("default", lambda claim: claim.progress("half", percent=50), concurrency=2, until_empty=True)
+            for _ in range(CALLS):
+                with store.hold("held") as claim:
+                    claim.checkpoint({"step": 1})
+
+        work("first")
+        with no_garbage():
+            work("second")
+
+
+def test_async_holds_and_workers(address: Address) -> None:
+    async def handle(claim: octostore.AsyncHeldClaim) -> None:
+        await claim.progress("half", percent=50)
+
+    async def work(store: octostore.AsyncOctoStore, prefix: str) -> None:
+        await store.enqueue_many({"kind": "k", "job_id": f"{prefix}-{number}"} for number in range(CALLS))
+        await store.work("default", handle, concurrency=2, until_empty=True)
+        for _ in range(CALLS):
+            async with store.hold("held") as claim:
+                await claim.checkpoint({"step": 1})
+
+    async def run() -> None:
+        async with await octostore.connect_async(address.url, token=address.token) as store:
+            await work(store, "first")
+            with no_garbage():
+                await work(store, "second")
+
+    asyncio.run(run())
+
+
 def test_calls(address: Address) -> None:
     with octostore.connect(address.url, token=address.token) as store:
         call(store)  # what is created once and kept
