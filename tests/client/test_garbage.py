@@ -4,7 +4,7 @@ import asyncio
 import gc
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,8 +19,8 @@ CALLS = 20
 
 
 @contextmanager
-def no_garbage() -> Iterator[None]:
-    """Check that the collector finds none of our objects in cycles afterwards."""
+def no_garbage(of: str = "octostore.") -> Iterator[None]:
+    """Check that the collector finds no objects of these modules in cycles afterwards."""
     gc.collect()
     was_enabled = gc.isenabled()
     gc.disable()
@@ -28,7 +28,7 @@ def no_garbage() -> Iterator[None]:
     try:
         yield
         gc.collect()
-        found = Counter(type(one).__qualname__ for one in gc.garbage if type(one).__module__.startswith("octostore."))
+        found = Counter(type(one).__qualname__ for one in gc.garbage if type(one).__module__.startswith(of))
         assert not found
     finally:
         gc.set_debug(0)
@@ -66,17 +66,22 @@ class Address(NamedTuple):
     token: str | None = None
 
 
-@pytest.fixture(params=["file", "server"])
-def address(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Address]:
-    path = tmp_path / "store.db"
-    if request.param == "file":
-        yield Address(f"sqlite:///{path}")
-        return
-    store = LocalStore(lambda: SqliteBackend(path))
+@contextmanager
+def served_file(folder: Path) -> Iterator[Address]:
+    store = LocalStore(lambda: SqliteBackend(folder / "store.db"))
     store.create()
-    served = ServedStore(store, tmp_path)
+    served = ServedStore(store, folder)
     yield Address(served.url, served.token)
     served.stop()
+
+
+@pytest.fixture(params=["file", "server"])
+def address(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Address]:
+    if request.param == "file":
+        yield Address(f"sqlite:///{tmp_path / 'store.db'}")
+        return
+    with served_file(tmp_path) as address:
+        yield address
 
 
 def test_holds_and_workers(address: Address) -> None:
@@ -120,6 +125,21 @@ def test_calls(address: Address) -> None:
         with no_garbage():
             for _ in range(CALLS):
                 call(store)
+
+
+def test_refused_calls_on_a_server(tmp_path: Path) -> None:
+    with served_file(tmp_path) as address, octostore.connect(address.url, token=address.token) as store:
+        lease_id = str(store.claim_job("job", owner="ann").lease_id)
+        store.release_job("job", lease_id)
+
+        def call_late() -> None:
+            with suppress(octostore.LeaseLost):
+                store.heartbeat_job("job", lease_id)
+
+        call_late()
+        with no_garbage(of="octostore.server."):
+            for _ in range(CALLS):
+                call_late()
 
 
 def test_async_calls(address: Address) -> None:

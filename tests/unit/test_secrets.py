@@ -1,9 +1,12 @@
 """Lease ids and request ids are shown only to the caller they belong to; digests and the store key to nobody."""
 
 import pickle
+from pathlib import Path
+from traceback import walk_tb
 
 import pytest
 
+import octostore
 from octostore.core.commands import (
     AcquireLock,
     AnyCommand,
@@ -17,6 +20,7 @@ from octostore.core.commands import (
     RotateToken,
 )
 from octostore.core.errors import Conflict, Held, InvalidInput, LeaseLost, LimitExceeded, NotAllowed, Unreachable
+from octostore.core.model import Claim, Job
 from octostore.core.questions import (
     FindLease,
     FindToken,
@@ -28,7 +32,18 @@ from octostore.core.questions import (
     ListSessions,
     ListTokens,
 )
+from octostore.core.working_set import WorkingSet
 from tests.support.world import World
+
+
+def test_the_traceback_of_a_refused_call_does_not_lead_to_other_callers_leases(tmp_path: Path) -> None:
+    """Some error reporters show the variables of every frame, and the store's know all that a transaction loaded."""
+    with octostore.connect(f"sqlite:///{tmp_path / 'store.db'}") as store:
+        store.claim_job("job", owner="ann")
+        with pytest.raises(LeaseLost) as refused:
+            store.heartbeat_job("job", "stale")
+    variables = [value for frame, _ in walk_tb(refused.tb) for value in frame.f_locals.values()]
+    assert not [value for value in variables if isinstance(value, WorkingSet | Job | Claim)]
 
 
 def test_no_reply_to_others_and_no_event_has_lease_or_request_ids(world: World) -> None:

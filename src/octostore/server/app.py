@@ -189,10 +189,12 @@ class _OnReply(msgspec.Struct):
 
     def set_result(self, replies: list[Any]) -> None:
         try:
-            outcome: Response | Exception = respond(self.call, self.command, replies[0])
+            response = respond(self.call, self.command, replies[0])
         except Exception as error:  # noqa: BLE001
-            outcome = error
-        self.end(self.call.request, outcome)
+            self.end(self.call.request, error)
+            error.__traceback__ = None  # it refers to this frame, which refers to the error
+        else:
+            self.end(self.call.request, response)
 
     def set_exception(self, fault: Exception) -> None:
         self.set_result([fault])
