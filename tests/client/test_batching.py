@@ -1,16 +1,25 @@
-"""Batches that take several calls: replies from before a fault are returned all the same."""
+"""Batches that take several calls or steps: replies from before a fault are returned all the same."""
 
 import asyncio
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+import octostore
+from octostore.client.async_embedded import AsyncEmbeddedPort
 from octostore.client.batching import run_batch, run_batch_async
-from octostore.core.commands import Batch, ClaimJob, Command
+from octostore.client.embedded import EmbeddedPort
+from octostore.core.commands import Batch, ClaimJob, Command, Probe
 from octostore.core.errors import LeaseLost, Unreachable
 from octostore.core.limits import BATCH_MAX
+from octostore.stores.sqlite.backend import SqliteBackend
+from octostore.stores.sqlite.connection import connect
+from octostore.stores.store import LocalStore
+from tests.support.processes import until
 
 GONE = Unreachable("gone", reason="network")
 LOST = LeaseLost("job-0", "it has ended")
@@ -48,3 +57,36 @@ def test_earlier_replies_are_returned_when_a_later_call_fails(is_async: bool) ->
 @pytest.mark.parametrize("is_async", [False, True])
 def test_a_repeated_command_that_fails_does_not_affect_the_others(is_async: bool) -> None:
     assert run_on_port([[LOST, "claimed"], [GONE]], batch_of(2), is_async=is_async) == [GONE, "claimed"]
+
+
+STEPS = 250
+"""Jobs that take three steps, and fit into one transaction."""
+
+
+def test_steps_share_a_transaction(tmp_path: Path) -> None:
+    sizes: list[int] = []
+    path = tmp_path / "store.db"
+    local = LocalStore(lambda: SqliteBackend(path), on_batch=lambda size, _seconds: sizes.append(size))
+    local.create()
+    blocker = connect(path)
+    blocker.execute("BEGIN IMMEDIATE")  # until all steps have been submitted
+    with octostore.OctoStore(EmbeddedPort(local)) as store, ThreadPoolExecutor() as threads:
+        replies = threads.submit(store.enqueue_many, [{"kind": "k"}] * STEPS)
+        until(lambda: local.engine._writer._unfinished == len(Batch([Probe()] * STEPS, atomic=False).steps))
+        blocker.execute("ROLLBACK")
+        assert all(reply.created for reply in replies.result())
+    blocker.close()
+    assert len(sizes) <= 2, "the first transaction may have begun before the second step arrived"
+    assert sum(sizes) == STEPS
+
+
+def test_steps_of_one_turn_of_a_loop_are_one_transaction(tmp_path: Path) -> None:
+    sizes: list[int] = []
+    local = LocalStore(lambda: SqliteBackend(tmp_path / "store.db"), on_batch=lambda size, _seconds: sizes.append(size))
+
+    async def enqueue() -> list[Any]:
+        async with octostore.AsyncOctoStore(AsyncEmbeddedPort(local)) as store:
+            return await store.enqueue_many([{"kind": "k"}] * STEPS)
+
+    assert all(reply.created for reply in asyncio.run(enqueue()))
+    assert sizes == [STEPS]

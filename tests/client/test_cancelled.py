@@ -94,7 +94,9 @@ async def give_up(store: octostore.AsyncOctoStore, claiming: Any, stuck: asyncio
     """Cancel `claiming` at its second step and check that no claim is left."""
     task = asyncio.create_task(claiming)
     await stuck.wait()
-    assert (await store.list_jobs(status="claimed")).jobs != []
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not (await store.list_jobs(status="claimed")).jobs:
+            pass
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert task.cancelled()
@@ -107,7 +109,9 @@ async def give_up(store: octostore.AsyncOctoStore, claiming: Any, stuck: asyncio
 def test_the_claims_of_earlier_steps_are_undone(tmp_path: Path, is_atomic: bool) -> None:
     async def main() -> None:
         stuck = asyncio.Event()
-        port = AsyncEmbeddedPort(LocalStore(lambda: SqliteBackend(tmp_path / "store.db")))
+        local = LocalStore(lambda: SqliteBackend(tmp_path / "store.db"))
+        local.create()
+        port = AsyncEmbeddedPort(local)
         async with octostore.AsyncOctoStore(port) as store:
             port._loop_store.execute_all = only_once(port._loop_store.execute_all, stuck)  # type: ignore[method-assign]
             names = [f"job-{number}" for number in range(1_001 if is_atomic else 101)]

@@ -46,9 +46,9 @@ class _WatchedPort(EmbeddedPort):
         with self._watcher.watching():
             return super().ask(question)
 
-    def _submit_and_wait(self, commands: Sequence[Command[Any]]) -> list[Any]:
+    def _execute_steps(self, steps: Sequence[Sequence[Command[Any]]]) -> list[Any]:
         with self._watcher.watching():
-            return super()._submit_and_wait(commands)
+            return super()._execute_steps(steps)
 
 
 class _Call(Protocol):

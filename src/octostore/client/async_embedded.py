@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -47,14 +48,18 @@ class AsyncEmbeddedPort:
                     await asyncio.wait_for(bell.event.wait(), min(pause, left))
 
     async def execute_all(self, commands: Sequence[Command[Any]], *, atomic: bool = True) -> list[Any]:
-        replies: list[Any] = []
+        steps = Batch(commands, atomic).steps
+        if len(steps) == 1:
+            return await self._execute_together(commands)
+        # In one turn of the loop, so that the writer can put several into one transaction.
+        tasks = [asyncio.create_task(self._execute_together(some)) for some in steps]
         try:
-            for some in Batch(commands, atomic).steps:
-                replies += await self._execute_together(some)
+            return list(chain.from_iterable(await asyncio.gather(*tasks)))
         except asyncio.CancelledError:
-            self.undo_claims(replies)
+            for task in tasks:
+                if not task.cancelled():  # otherwise it has undone its own
+                    self.undo_claims(task.result())
             raise
-        return replies
 
     def undo_claims(self, replies: Sequence[Any]) -> None:
         with suppress(Unreachable):  # it is closed

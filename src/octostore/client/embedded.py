@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from octostore.client.reader import follow_log
@@ -60,13 +61,7 @@ class EmbeddedPort:
                 bell.wait(min(pause, left))
 
     def execute_all(self, commands: Sequence[Command[Any]], *, atomic: bool = True) -> list[Any]:
-        return [reply for some in Batch(commands, atomic).steps for reply in self._execute_together(some)]
-
-    def _execute_together(self, commands: Sequence[Command[Any]]) -> list[Any]:
-        try:
-            return self._submit_and_wait(commands)
-        except Unreachable as fault:
-            return [fault] * len(commands)
+        return self._execute_steps(Batch(commands, atomic).steps)
 
     def ask(self, question: Question[R_co]) -> R_co:
         return self.store.ask(question)
@@ -85,19 +80,30 @@ class EmbeddedPort:
         self.store.close()
 
     def _execute_one(self, command: Command[R_co]) -> R_co:
-        (outcome,) = self._submit_and_wait([command])
+        (outcome,) = self._execute_steps([[command]])
         reply: R_co = reply_or_raise(outcome)
         return reply
 
-    def _submit_and_wait(self, commands: Sequence[Command[Any]]) -> list[Any]:
-        future = self.store.submit(commands)
+    def _execute_steps(self, steps: Sequence[Sequence[Command[Any]]]) -> list[Any]:
+        """Submit all steps before waiting for the first, so that the writer can put several into one transaction."""
+        futures: list[Future[list[Any]]] = []
         try:
-            return future.result()
+            futures.extend(map(self._submit_step, steps))
+            return list(chain.from_iterable(map(_replies, steps, futures)))
         except (KeyboardInterrupt, SystemExit):  # also from a signal handler that exits
-            undone = threading.Event()
-            self._undone.append(undone)
-            future.add_done_callback(partial(self._undo, undone))
+            for future in futures:
+                undone = threading.Event()
+                self._undone.append(undone)
+                future.add_done_callback(partial(self._undo, undone))
             raise
+
+    def _submit_step(self, commands: Sequence[Command[Any]]) -> "Future[list[Any]]":
+        try:
+            return self.store.submit(commands)
+        except Unreachable as fault:
+            refused: Future[list[Any]] = Future()
+            refused.set_exception(fault)
+            return refused
 
     def _undo(self, undone: threading.Event, future: "Future[list[Any]]") -> None:
         """Undo claims and sessions whose caller is gone: no one would ever know of them."""
@@ -107,6 +113,14 @@ class EmbeddedPort:
                     self.submit(undo)
         finally:
             undone.set()
+
+
+def _replies(commands: Sequence[Command[Any]], future: "Future[list[Any]]") -> list[Any]:
+    """The replies to a step, or the fault that prevented them."""
+    try:
+        return future.result()
+    except Unreachable as fault:
+        return [fault] * len(commands)
 
 
 def _settle(future: "Future[Any]", outcome: list[Any] | Exception) -> None:
