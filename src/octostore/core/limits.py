@@ -109,8 +109,8 @@ EVENTS_LOOKED_AT = 600
 
 BATCH_MAX = 1_000
 BATCH_STEP = 100
-"""The maximum number of commands in one call, and in one step of it unless the batch is atomic. A writer may run several
-steps, of one caller or of several, in one transaction.
+"""The maximum number of commands in one call, and in one step of it unless the batch is atomic. A writer may run
+several steps, of one caller or of several, in one transaction.
 """
 
 PAGE_DEFAULT, PAGE_MAX = 100, 1_000
