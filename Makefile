@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 BENCH_READY := .venv/.bench-ready
 RELEASE_READY := .venv/.release-ready
 COLLECTED := .venv/.collected
-# The tests create thousands of stores, each of which waits for the disk at every commit. Empty unless memory has 4 GB for them.
+# Where the tests keep their files, if it has 4 GB free: they create thousands of stores, which wait for a disk at every commit.
 IN_MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 {print "/dev/shm"}')
 
 .DEFAULT_GOAL := help

@@ -64,5 +64,5 @@ def _reply_to(ws: WorkingSet, command: AnyCommand, sources: Sources, begun_at: f
     try:
         return decide(ws, command, sources)
     except OctoStoreError as refusal:
-        # Its frames know everything that the transaction loaded, other callers' leases too.
+        # Its traceback leads to everything the transaction loaded, including other callers' leases.
         return refusal.with_traceback(None)

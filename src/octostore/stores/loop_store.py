@@ -122,16 +122,16 @@ class LoopStore:
 
 
 # A turn refers to its callers, and they to its outcome, but never back to the turn. Such a cycle would keep everything
-# about a call, from the request to the response, until the garbage collector comes, and calls would use cold memory.
+# about a call, from the request to the response, until the garbage collector runs, and calls would use cold memory.
 
 
 class _Outcome(msgspec.Struct, eq=False):
-    """What came of a turn."""
+    """The outcome of a turn, shared by its callers."""
 
     replies: Any = None
     """The replies to all commands in order, or a fault; None until there are any."""
     abandoned: list["_Asked"] = []
-    """Who was cancelled."""
+    """Callers that were cancelled."""
 
 
 class _Asked(msgspec.Struct, eq=False):
