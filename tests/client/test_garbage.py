@@ -1,4 +1,4 @@
-"""Calls leave no reference cycles behind: what is not in one is freed at once, and its memory used again while warm."""
+"""Calls leave no reference cycles behind: what is not in one is freed at once, without the garbage collector."""
 
 import asyncio
 import gc

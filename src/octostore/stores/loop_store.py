@@ -122,7 +122,7 @@ class LoopStore:
 
 
 # A turn refers to its callers, and they to its outcome, but never back to the turn. Such a cycle would keep everything
-# about a call, from the request to the response, until the garbage collector runs, and calls would use cold memory.
+# about a call, from the request to the response, until the garbage collector runs, and give it most of its work.
 
 
 class _Outcome(msgspec.Struct, eq=False):
