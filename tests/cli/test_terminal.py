@@ -1,7 +1,7 @@
 """On a terminal: colours, tables that fit, and text of others that cannot control it."""
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -153,6 +153,15 @@ def test_sentences_about_events_cannot_control_the_terminal() -> None:
         at = datetime.now(UTC)
         event = Event(seq=1, at=at, type=kind, actor="local", job_id="J", queue=None, session_id=None, data=data)
         assert sentence(event).isprintable()
+
+
+def test_a_moment_that_is_hardly_ahead_is_now() -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    assert [words.wait_until(now + timedelta(seconds=ahead), now) for ahead in (-5, 0, 0.001, 0.999, 1, 90)] == [
+        *[None] * 4,
+        "1s",
+        "1m 30s",
+    ]
 
 
 def test_words() -> None:

@@ -45,6 +45,11 @@ def until(moment: datetime, now: datetime) -> str:
     return duration(max(0, int(seconds_between(now, moment))))
 
 
+def wait_until(moment: datetime, now: datetime) -> str | None:
+    """None for less than a second: the store's clock may be slightly ahead of this machine's."""
+    return until(moment, now) if seconds_between(now, moment) >= 1 else None
+
+
 def clock(moment: datetime, now: datetime | None = None) -> str:
     """The time, with the date unless it is today."""
     is_today = now is not None and moment.date() == now.date()

@@ -198,7 +198,8 @@ def _warning(claim: JobOwner, now: datetime) -> str:
 def _queue_row(job: JobView, now: datetime) -> tuple[str, ...]:
     due = ""
     if job.status == "queued" and job.available_at is not None:
-        due = "now" if job.available_at <= now else f"in {words.until(job.available_at, now)}"
+        wait = words.wait_until(job.available_at, now)
+        due = "now" if wait is None else f"in {wait}"
     return (
         job.job_id,
         job.status,

@@ -125,9 +125,7 @@ def _describe_free(job: JobView, pause: PauseView | None, now: datetime) -> str:
         return "it is done"
     if job.status == "dead":
         return "it is dead (octostore requeue runs it again)"
-    later = None
-    if job.available_at is not None and job.available_at > now:
-        later = words.until(job.available_at, now)
+    later = None if job.available_at is None else words.wait_until(job.available_at, now)
     if job.status != "queued":
         return "it is free" if later is None else f"it is free again in {later}"
     line = f"it is queued in {job.queue}" + ("" if later is None else f", available in {later}")

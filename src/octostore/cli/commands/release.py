@@ -59,7 +59,7 @@ def run(arguments: Arguments, context: Context) -> None:
             retry_after=arguments.retry_after,
         )
         lease.forget()
-    now = words.now()
-    again = "" if reply.available_at <= now else f", available in {words.until(reply.available_at, now)}"
+    wait = words.wait_until(reply.available_at, words.now())
+    again = "" if wait is None else f", available in {wait}"
     how = "" if reply.outcome in {reply.status, "released"} else f" ({reply.outcome})"
     context.console.print_result(reply, f"{reply.job_id} is {reply.status}{how}{again}")
