@@ -4,7 +4,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import apsw
@@ -16,7 +16,8 @@ from octostore.core.errors import LimitExceeded
 from octostore.core.questions import GetFigures, GetJob, GetStoreKey, ListTokens
 from octostore.stores.sqlite import SqliteBackend
 from octostore.stores.sqlite.connection import APPLICATION_ID, make, migrations
-from tests.support.embedded import writer_of
+from octostore.stores.sqlite.database import SQL, compiled
+from tests.support.embedded import backend_of, writer_of
 from tests.support.processes import Worker
 from tests.support.soundness import assert_sound
 from tests.support.world import World
@@ -30,7 +31,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "octostore.db"
 
 
-# The log is append-only for everyone
+# The log is append-only
 
 
 @pytest.fixture
@@ -88,6 +89,34 @@ def test_the_log_accepts_new_events(raw: apsw.Connection) -> None:
     raw.execute(f"INSERT INTO events {EVENT} (4, 0, 'claimed', 'somebody', x'00')")
     raw.execute("INSERT INTO documents (seq, body) VALUES (4, x'00')")
     assert len(everything(raw)) == 7
+
+
+def test_our_own_statements_only_append_to_the_log(raw: apsw.Connection) -> None:
+    """Our connection runs without the triggers that refuse anything else to other programs."""
+    changes = {apsw.SQLITE_INSERT: "INSERT", apsw.SQLITE_UPDATE: "UPDATE", apsw.SQLITE_DELETE: "DELETE"}
+    found: set[tuple[str, str]] = set()
+
+    def note(action: int, table: str | None, *_: str | None) -> int:
+        if action in changes and table in {"events", "documents"}:
+            found.add((changes[action], SQL[name]))
+        return apsw.SQLITE_OK
+
+    raw.authorizer = note
+    for name in SQL:
+        with suppress(apsw.BindingsError, apsw.SQLError):  # compiled is enough; fragments are compiled with the others
+            raw.execute(f"EXPLAIN {compiled(name)}", can_cache=False)
+    assert {(kind, text.split("main.")[0]) for kind, text in found} == {("INSERT", "INSERT INTO ")}
+    assert {text for _, text in found} == {SQL["append_events"], SQL["append_documents"]}
+    assert not any("CONFLICT" in text for _, text in found)
+
+
+def test_the_store_itself_cannot_write_a_seq_twice(path: Path) -> None:
+    with octostore.connect(f"sqlite:///{path}") as store:
+        store.claim_job("job")
+        writer = writer_of(backend_of(store))
+        (row,) = writer.execute("SELECT * FROM events").fetchall()
+        with pytest.raises(apsw.ConstraintError, match="UNIQUE"):
+            writer.execute(compiled("append_events"), row)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from octostore.stores.clock import Mark
 from octostore.stores.gate import Gate
 from octostore.stores.identity import Identity, no_store
 from octostore.stores.readers import Readers
-from octostore.stores.sqlite.connection import BUSY_TIMEOUT_MS, connect, make, prepare, set_patience
+from octostore.stores.sqlite.connection import BUSY_TIMEOUT_MS, connect, connect_writer, make, prepare, set_patience
 from octostore.stores.sqlite.database import SqliteDatabase, compiled
 from octostore.stores.sqlite.faults import FaultsOf
 from octostore.stores.sqlite.file import OpenedFile, check_permissions, check_room, is_there
@@ -82,7 +82,7 @@ class SqliteBackend:
     def _writing(self, patience_ms: int) -> Iterator[Transaction]:
         with self._faults, self._gate:
             file = self._opened or self._open()
-            writer = self._writer = self._writer or connect(self.path)
+            writer = self._writer = self._writer or connect_writer(self.path)
             if patience_ms != self._patience_ms:
                 set_patience(writer, patience_ms)
                 self._patience_ms = patience_ms

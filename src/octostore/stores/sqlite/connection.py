@@ -38,6 +38,17 @@ def connect(path: str | os.PathLike[str], *, create: bool = False, is_alone: boo
     return connection
 
 
+def connect_writer(path: str) -> apsw.Connection:
+    """Without the triggers that keep the log append-only for other programs.
+
+    Our own statements only insert, and the primary key refuses a `seq` that exists. Running the triggers for each event
+    would add a tenth to the cost of a batch.
+    """
+    connection = connect(path)
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
+    return connection
+
+
 def _configure(connection: apsw.Connection, *, is_alone: bool) -> None:
     set_patience(connection, BUSY_TIMEOUT_MS)
     if is_alone:
