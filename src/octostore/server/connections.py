@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from octostore.server.addresses import Proxies
 from octostore.server.connection_limits import ConnectionLimits
 from octostore.server.http import Request
+from octostore.server.known_heads import KnownHeads
 from octostore.server.log import throttled
 from octostore.server.protocol import Connection
 from octostore.server.refusals import Refusal
@@ -32,6 +33,7 @@ class Connections:
         self.in_progress: dict[Request, asyncio.Task[None]] = {}
         self.date = b""
         """The `Date` header line."""
+        self.known_heads = KnownHeads(settings.max_head_bytes)
         self.proxies = Proxies(settings.trusted_proxies)
         self._limits = ConnectionLimits(settings.max_connections, settings.max_connections_per_address, self.proxies)
         self._app = app

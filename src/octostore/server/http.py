@@ -115,8 +115,16 @@ class Request:
     _disconnected: asyncio.Future[None] | None = None
 
     def __init__(
-        self, connection: "Connection", method: str, path: str, query: bytes, headers: dict[bytes, bytes]
+        self,
+        connection: "Connection",
+        method: str,
+        path: str,
+        query: bytes,
+        headers: dict[bytes, bytes],
+        *,
+        body: bytes | None = None,
     ) -> None:
+        """If `body` is None, it has yet to arrive."""
         self.id = f"req_{new_request_id()}"
         self.method = method
         self.raw_path = path
@@ -124,6 +132,8 @@ class Request:
         self.headers = headers
         self._connection = connection
         self.raw_query = query
+        if body is not None:
+            self._body, self.is_received = body, True
 
     # Content
 
@@ -177,6 +187,10 @@ class Request:
     def has_unread_body(self) -> bool:
         """Whether some of the body has arrived before a handler asked for it."""
         return bool(self._body) and not (self._wants_body or self.is_over)
+
+    @property
+    def received_bytes(self) -> int:
+        return len(self._body)
 
     def add_body_part(self, part: bytes) -> None:
         """Keep a part of the body. Anything beyond the limit is dropped."""

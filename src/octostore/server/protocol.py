@@ -100,10 +100,24 @@ class Connection(asyncio.Protocol):
         if self._transport.is_closing():
             return
         self._has_gone_quiet = False
+        is_between_requests = self._current is None and not (
+            self._is_in_head
+            or self._arriving
+            or self._waiting
+            or self._unparsed
+            or self._ignores_input
+            or self.is_write_blocked
+        )
+        known_heads = self.connections.known_heads
+        if is_between_requests and (whole := known_heads.read(data)):
+            self._handle(Request(self, whole.method, whole.path, b"", whole.headers, body=whole.body))
+            return
         if self._ignores_input or self._waiting or len(data) > PARSE_CHUNK_BYTES:
             self._unparsed += data
         else:
             self._parse(data)
+            if is_between_requests and len(self._waiting) == 1 and isinstance(self._waiting[0], Request):
+                known_heads.remember(data, self._waiting[0], len(self._fields))
         self._process_input()
         if self._waiting or self._unparsed or self._arriving is not None:
             self._read_or_pause()
@@ -147,7 +161,7 @@ class Connection(asyncio.Protocol):
         if b"#" in self._url:
             raise hash_in_target()
         url = httptools.parse_url(self._url)
-        request = Request(self, parser.get_method().decode(), url.path.decode("ascii"), url.query, headers)
+        request = Request(self, parser.get_method().decode(), url.path.decode("ascii"), url.query or b"", headers)
         request.keeps_alive = parser.should_keep_alive()
         if not request.keeps_alive or b"connection" in headers:
             self._prepare_close(request)
@@ -217,7 +231,8 @@ class Connection(asyncio.Protocol):
             return
         if self._arriving is None and not self._is_in_head:
             self._wait_for_request()
-        self._process_input()
+        if self._waiting or self._unparsed or self._is_paused:
+            self._process_input()
 
     # Called by the server
 
