@@ -18,7 +18,7 @@ import octostore
 from octostore.core.errors import InvalidInput
 from octostore.core.replies import FoundTokens, TokenView
 from octostore.server.auth import Auth, read_static_tokens
-from octostore.server.http import Request
+from octostore.server.http import Request, RequestHeaders
 from octostore.server.logins import Logins
 from octostore.server.refusals import Refusal
 from octostore.server.router import Route
@@ -375,7 +375,7 @@ class FakeRequest:
     route = None
 
     def __init__(self) -> None:
-        self.headers = {b"authorization": f"Bearer {new_token()}".encode()}
+        self.headers = RequestHeaders({b"authorization": f"Bearer {new_token()}".encode()})
 
 
 def test_a_lookup_from_before_a_revocation_does_not_admit_the_token() -> None:

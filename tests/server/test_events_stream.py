@@ -13,7 +13,7 @@ import pytest
 
 from octostore.core.commands import ClaimJob, HeartbeatJob
 from octostore.core.errors import Unreachable
-from octostore.server.http import Request
+from octostore.server.http import Request, RequestHeaders
 from octostore.server.streams import EventStream
 from octostore.stores.store import open_store
 from tests.support.connections import Connection, Frame, Stream
@@ -336,7 +336,7 @@ def test_a_stream_whose_store_fails_ends_so_that_its_reader_reconnects() -> None
 
     async def run() -> None:
         line = Mock(connections=Mock(date=b""), is_write_blocked=False, write=sent.append)
-        await EventStream(Request(line, "GET", "/events", b"", {}), frames(), nullcontext()).run()
+        await EventStream(Request(line, "GET", "/events", b"", RequestHeaders()), frames(), nullcontext()).run()
 
     asyncio.run(run())
     assert sent[2:] == [b"9\r\ndata: 1\n\n\r\n", b"0\r\n\r\n"]

@@ -24,7 +24,7 @@ from octostore.server.addresses import Proxies
 from octostore.server.auth import Auth
 from octostore.server.calls import Call, wait_and_respond
 from octostore.server.feed import SCAN_LIMIT, Feed, encode_frame
-from octostore.server.http import Request
+from octostore.server.http import Request, RequestHeaders
 from octostore.server.logins import Logins
 from octostore.server.metrics import Metrics
 from octostore.server.rate_limiter import RateLimiter
@@ -124,7 +124,7 @@ def request_with(token: str) -> Request:
         "GET",
         "/",
         b"",
-        {b"authorization": f"Bearer {token}".encode()},
+        RequestHeaders({b"authorization": f"Bearer {token}".encode()}),
     )
 
 

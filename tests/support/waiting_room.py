@@ -10,7 +10,7 @@ from unittest.mock import Mock
 from octostore.core.commands import AnyCommand, Command, R_co
 from octostore.core.needs import Needs
 from octostore.core.replies import ClaimReply
-from octostore.server.http import Request
+from octostore.server.http import Request, RequestHeaders
 from octostore.server.store import ServedStore
 from octostore.server.waiting_claims import ClaimCommand, WaitingClaims
 from octostore.stores.batch import ReplyOrError
@@ -96,7 +96,7 @@ class Client:
 
     def __init__(self, room: WaitingClaims, command: ClaimCommand, wait: float) -> None:
         self._line = Mock(is_closing=lambda: False)
-        self._request = Request(self._line, "POST", "/", b"", {})
+        self._request = Request(self._line, "POST", "/", b"", RequestHeaders())
         self.reply: asyncio.Task[ClaimReply] = asyncio.create_task(room.claim(command, wait, self._request))
 
     def go(self) -> None:

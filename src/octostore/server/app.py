@@ -235,7 +235,7 @@ def _problem(status: int, failure: Failure) -> dict[str, Any]:
 
 def _read_body(body: bytes, kind: type[Shape]) -> Any:
     value: Any = {}
-    if body.strip():
+    if body and not body.isspace():
         value = decode_strictly("body", body, JSON_DEPTH + kind.DOCUMENTS_AT)
     try:
         return msgspec.convert(convert_whole_floats(value, kind), kind)

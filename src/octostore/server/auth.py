@@ -79,7 +79,10 @@ class Auth:
         """
         if request.route is not None and request.route.is_page:
             return self._logins.read_login(request)
-        return hashlib.sha256(_bearer_token(request)).digest(), None
+        headers = request.headers
+        if headers.token_digest is None:
+            headers.token_digest = hashlib.sha256(_bearer_token(request)).digest()
+        return headers.token_digest, None
 
     async def find_principal(self, request: Request, digest: bytes) -> Principal:
         """Whose token this is. Raises a refusal if it is not valid."""

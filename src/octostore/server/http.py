@@ -63,6 +63,13 @@ PAGE_RESPONSE_START = response_start(
 )
 
 
+class RequestHeaders(dict[bytes, bytes]):
+    """Shared by all requests with the same header lines; nothing changes them."""
+
+    token_digest: bytes | None = None
+    """The digest of the bearer token, once a request has needed it."""
+
+
 class Response(msgspec.Struct, frozen=True):
     """`content` is encoded as JSON unless it is bytes of `content_type`."""
 
@@ -120,7 +127,7 @@ class Request:
         method: str,
         path: str,
         query: bytes,
-        headers: dict[bytes, bytes],
+        headers: RequestHeaders,
         *,
         body: bytes | None = None,
     ) -> None:

@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-from octostore.server.http import Request
+from octostore.server.http import Request, RequestHeaders
 
 MAX_HEADS = 256
 MAX_HEAD_BYTES = 2 * 1_024
@@ -14,14 +14,14 @@ _PLAIN_LINE = re.compile(rb"(GET|POST|PUT|DELETE) ((?:/[\w.~%:@+=-]+)+) HTTP/1\.
 
 
 class Head(NamedTuple):
-    headers: dict[bytes, bytes]
+    headers: RequestHeaders
     body_bytes: int
 
 
 class WholeRequest(NamedTuple):
     method: str
     path: str
-    headers: dict[bytes, bytes]
+    headers: RequestHeaders
     body: bytes
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 import httptools
 
 from octostore.server.addresses import UNIX
-from octostore.server.http import Request, Response
+from octostore.server.http import Request, RequestHeaders, Response
 from octostore.server.refusals import (
     Refusal,
     hash_in_target,
@@ -150,7 +150,7 @@ class Connection(asyncio.Protocol):
             self._fields.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        settings, parser, headers = self._settings, self._parser, dict(self._fields)
+        settings, parser, headers = self._settings, self._parser, RequestHeaders(self._fields)
         size = len(self._url) + sum(map(len, chain.from_iterable(self._fields)))
         if len(self._fields) > settings.max_headers or size > settings.max_head_bytes:
             raise self._head_too_large()
@@ -373,7 +373,7 @@ class Connection(asyncio.Protocol):
             self._refuse(refusal)
 
     def _refuse(self, refusal: Refusal) -> None:
-        request = Request(self, "", "", b"", {})
+        request = Request(self, "", "", b"", RequestHeaders())
         request.keeps_alive = False
         refusal.failure.request_id = request.id
         request.send(Response(refusal.failure, refusal.status, headers=retry_after(refusal.failure.retry_after_ms)))
@@ -403,9 +403,9 @@ def _has_disconnected(transport: asyncio.Transport) -> bool:
     return bool(poll.poll(0))
 
 
-def _merge_headers(fields: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+def _merge_headers(fields: list[tuple[bytes, bytes]]) -> RequestHeaders:
     """Join repeated headers, except those that must not repeat."""
-    headers: dict[bytes, bytes] = {}
+    headers = RequestHeaders()
     for name, value in fields:
         if name not in headers:
             headers[name] = value

@@ -69,8 +69,10 @@ class Engine:
 
     def _on_commit(self, committed: Committed) -> None:
         self._wakeups.publish_commit(committed.entries)
-        self._wakeups.publish(topic for job in committed.hastened for topic in topics_of(job))
-        self._wakeups.publish(("renewal", job_id) for job_id in committed.renewed)
+        if committed.hastened:
+            self._wakeups.publish(topic for job in committed.hastened for topic in topics_of(job))
+        if committed.renewed:
+            self._wakeups.publish(("renewal", job_id) for job_id in committed.renewed)
 
     def _read_after(self, seq: int | None) -> tuple[list[LogEntry], int]:
         return retrying(lambda: self._read_after_once(seq))
