@@ -31,6 +31,7 @@ STAGES = {
     "httptools/": "protocol",
     "octostore/server/protocol": "protocol",
     "octostore/server/connections": "protocol",
+    "octostore/server/known_heads": "protocol",
     "octostore/server/app": "pipeline",
     "octostore/server/standstill": "pipeline",
     "octostore/server/guard": "guard, auth, rate",
