@@ -33,7 +33,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     gc.freeze()
-    gc.set_threshold(10_000)  # each test leaves little behind, too
+    gc.set_threshold(100_000)  # each test leaves little behind, too
     gc.enable()
     # If groups were ignored, the only symptom would be a slow run.
     if getattr(session.config.option, "loadgroup", False):

@@ -3,6 +3,7 @@
 import base64
 import re
 from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -80,7 +81,12 @@ def test_a_wrong_token_is_refused(server: ServerProcess, browser: Browser) -> No
 
 def test_wrong_codes_are_rate_limited(own_server: ServerProcess) -> None:
     browser = Browser(own_server)
-    responses = [browser.log_in(code=f"guess-{number}") for number in range(45)]
+    with ExitStack() as at_end:
+        connections = [at_end.enter_context(own_server.connect()) for _ in range(45)]
+        for connection in connections:  # all before the first response: the limit is per second
+            origin = "Origin: http://localhost\r\n"
+            connection.request("POST", "/ui/login", {"code": new_token()}, token="", headers=origin)
+        responses = [connection.response() for connection in connections]
     assert {response.status for response in responses} == {401, 429}
     assert all("retry-after" in response.headers for response in responses if response.status == 429)
     assert browser.log_in(token=own_server.token).status == 204, "valid tokens are still admitted"
@@ -100,6 +106,14 @@ def test_the_page_does_not_accept_a_token(server: ServerProcess, route: Route) -
     path = re.sub(r"{\w+}", "a-name", route.path)
     response = server.request(route.method, path, headers={"Origin": server.url})
     assert is_refused(response, "authentication_required")
+
+
+def test_the_page_does_not_accept_a_token_that_the_api_just_did(server: ServerProcess) -> None:
+    """In requests with the same header lines, on one connection."""
+    with server.connect() as connection:
+        for path, status in (("/jobs", 200), ("/ui/api/jobs", 401), ("/jobs", 200)):
+            connection.request("GET", path, token=server.token)
+            assert connection.response().status == status
 
 
 def test_the_page_uses_the_cookie_even_if_there_is_a_token(server: ServerProcess, browser: Browser) -> None:

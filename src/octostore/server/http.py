@@ -64,7 +64,7 @@ PAGE_RESPONSE_START = response_start(
 
 
 class RequestHeaders(dict[bytes, bytes]):
-    """Shared by all requests with the same header lines; nothing changes them."""
+    """Shared by all requests with the same header lines, so do not change them."""
 
     token_digest: bytes | None = None
     """The digest of the bearer token, once a request has needed it."""

@@ -100,13 +100,9 @@ class Connection(asyncio.Protocol):
         if self._transport.is_closing():
             return
         self._has_gone_quiet = False
+        # No other request can be waiting then, and the parser has seen all of the last one.
         is_between_requests = self._current is None and not (
-            self._is_in_head
-            or self._arriving
-            or self._waiting
-            or self._unparsed
-            or self._ignores_input
-            or self.is_write_blocked
+            self._is_in_head or self._arriving or self._ignores_input or self.is_write_blocked
         )
         known_heads = self.connections.known_heads
         if is_between_requests and (whole := known_heads.read(data)):
@@ -116,7 +112,7 @@ class Connection(asyncio.Protocol):
             self._unparsed += data
         else:
             self._parse(data)
-            if is_between_requests and len(self._waiting) == 1 and isinstance(self._waiting[0], Request):
+            if is_between_requests and self._waiting and isinstance(self._waiting[0], Request):
                 known_heads.remember(data, self._waiting[0], len(self._fields))
         self._process_input()
         if self._waiting or self._unparsed or self._arriving is not None:
