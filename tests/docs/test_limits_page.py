@@ -49,9 +49,9 @@ def test_checkpoints_and_results_share_a_limit_and_so_do_payloads_and_contexts()
 @pytest.mark.parametrize(
     ("here", "there"),
     [
-        ("one connection | 1,400 |", "| 1 | ours | 1,427 |"),
-        ("commands share a commit | 7,600 |", "| 64 | ours | 7,599 |"),
-        ("100 in a batch | 13,200 |", "| `POST /batch` | 1 | 13,200 |"),
+        ("one connection | 1,700 |", "| 1 | ours | 1,696 |"),
+        ("commands share a commit | 10,500 |", "| 64 | ours | 10,459 |"),
+        ("100 in a batch | 14,300 |", "| `POST /batch` | 1 | 14,267 |"),
         ("32 workers | 2,100 |", "| 32 | OctoStore, asyncio | 2,078 |"),
         ("takes 1.08 times", "takes 1.08 times"),
         ("a server uses 63 MiB", "it uses 63 MiB"),
