@@ -43,7 +43,8 @@ def moment(text: str) -> datetime:
 
 
 def in_seconds(text: str) -> float:
-    return (moment(text) - datetime.now(UTC)) / timedelta(seconds=1)
+    """Rounded down to milliseconds, because the store's clock may be ahead of ours by less than one."""
+    return (moment(text) - datetime.now(UTC)) // timedelta(milliseconds=1) / 1_000
 
 
 def is_refused(response: Response, status: int, code: str) -> bool:
