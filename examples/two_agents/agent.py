@@ -13,7 +13,7 @@ import octostore
 from octostore.orchestrator import Orchestrator
 
 TTL_SECONDS = 5
-"""An agent without a heartbeat for this long counts as gone. Short, to keep the example short; the default is 120."""
+"""Short, to keep the example short; the library's default is 120."""
 CHAPTER_SECONDS = 0.2
 A_LONG_TIME = 60.0
 
@@ -26,12 +26,13 @@ class Agent:
         self.book: Path = args.book
         self.slow_chapter: int | None = args.slow_chapter
         self.leaves_during: str | None = args.leaves_during
+        self.ttl: float = args.ttl
         self.stop = threading.Event()
 
     def run(self) -> None:
         self.wait_while_somebody_works()
         # Task after task, with heartbeats from a thread that the work cannot block.
-        self.orchestrator.work(self.session_id, self.name, self.do_task, ttl=TTL_SECONDS, stop=self.stop)
+        self.orchestrator.work(self.session_id, self.name, self.do_task, ttl=self.ttl, stop=self.stop)
 
     def wait_while_somebody_works(self) -> None:
         try:
@@ -104,6 +105,9 @@ def main() -> None:
     parser.add_argument("--book", type=Path, default=Path("book.txt"), help="the file to write to")
     parser.add_argument("--slow-chapter", type=int, help="a chapter that takes long enough for a kill -9")
     parser.add_argument("--leaves-during", metavar="TASK", help="hand the session over after a chapter of this task")
+    parser.add_argument(
+        "--ttl", type=float, default=TTL_SECONDS, help="seconds without a heartbeat after which this agent counts as gone"
+    )
     args = parser.parse_args()
     # An agent that dies uses up an attempt, and the task waits before the next one; here, only briefly.
     retry = octostore.RetryPolicy(base_ms=200)

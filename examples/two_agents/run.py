@@ -1,7 +1,7 @@
-"""An agent at home is killed in the middle of its work, and one at work continues: `python run.py [URL]`.
+"""An agent at home is killed in the middle of its work, and one at work continues: `python run.py [URL [OPTION …]]`.
 
 URL names the store that they share, by default `OCTOSTORE_URL`: `postgresql://…` for two machines,
-`sqlite:///two-agents.db` to try it on one. Use an empty store.
+`sqlite:///two-agents.db` to try it on one. Use an empty store. Options, such as `--ttl 20`, go to every agent.
 """
 
 import subprocess
@@ -45,7 +45,7 @@ class AgentProcess:
 
 
 def main() -> None:
-    url = sys.argv[1] if len(sys.argv) > 1 else None
+    url, common = (sys.argv[1], sys.argv[2:]) if len(sys.argv) > 1 else (None, [])
     with (
         ExitStack() as stack,
         tempfile.TemporaryDirectory() as folder,
@@ -55,7 +55,7 @@ def main() -> None:
         orchestrator.enqueue_task("translate", {"chapters": 6}, task_id="translate", session_id=SESSION)
 
         def start(name: str, *options: str) -> AgentProcess:
-            return stack.enter_context(AgentProcess(name, url, book, *options))
+            return stack.enter_context(AgentProcess(name, url, book, *options, *common))
 
         print("An agent at home translates a book. A kill -9 ends it in the middle of chapter 4:")
         home = start("home", "--slow-chapter", "4")

@@ -14,6 +14,8 @@ from tests.support.postgres import new_schema
 from tests.support.processes import PATIENCE_SECONDS, ROOT
 
 EXAMPLE = ROOT / "examples" / "two_agents"
+TTL_SECONDS = 15
+"""Long enough for a Python to start on a busy machine: whoever gets the session must open it within its TTL."""
 
 
 @pytest.fixture(params=[pytest.param("sqlite", marks=pytest.mark.slow), "postgres"])
@@ -37,7 +39,7 @@ def claims_in(log: list[Event]) -> dict[int, tuple[str | None, str | None, int]]
 
 def test_one_is_killed_and_the_other_goes_on(url: str) -> None:
     ran = subprocess.run(
-        [sys.executable, str(EXAMPLE / "run.py"), url],
+        [sys.executable, str(EXAMPLE / "run.py"), url, "--ttl", str(TTL_SECONDS)],
         capture_output=True,
         text=True,
         timeout=2 * PATIENCE_SECONDS,
