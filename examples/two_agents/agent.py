@@ -106,7 +106,10 @@ def main() -> None:
     parser.add_argument("--slow-chapter", type=int, help="a chapter that takes long enough for a kill -9")
     parser.add_argument("--leaves-during", metavar="TASK", help="hand the session over after a chapter of this task")
     parser.add_argument(
-        "--ttl", type=float, default=TTL_SECONDS, help="seconds without a heartbeat after which this agent counts as gone"
+        "--ttl",
+        type=float,
+        default=TTL_SECONDS,
+        help="seconds without a heartbeat after which this agent counts as gone",
     )
     args = parser.parse_args()
     # An agent that dies uses up an attempt, and the task waits before the next one; here, only briefly.

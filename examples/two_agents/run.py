@@ -1,7 +1,7 @@
 """An agent at home is killed in the middle of its work, and one at work continues: `python run.py [URL [OPTION …]]`.
 
 URL names the store that they share, by default `OCTOSTORE_URL`: `postgresql://…` for two machines,
-`sqlite:///two-agents.db` to try it on one. Use an empty store. Options, such as `--ttl 20`, go to every agent.
+`sqlite:///two-agents.db` to try it on one. Use an empty store. Options, like `--ttl 20`, go to every agent.
 """
 
 import subprocess

@@ -15,7 +15,7 @@ from tests.support.processes import PATIENCE_SECONDS, ROOT
 
 EXAMPLE = ROOT / "examples" / "two_agents"
 TTL_SECONDS = 15
-"""Long enough for a Python to start on a busy machine: whoever gets the session must open it within its TTL."""
+"""Long enough for Python to start on a busy machine: a session that was handed over must be opened within its TTL."""
 
 
 @pytest.fixture(params=[pytest.param("sqlite", marks=pytest.mark.slow), "postgres"])
