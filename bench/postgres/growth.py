@@ -29,6 +29,7 @@ def _at_work(database: Database, jobs: int) -> Iterator[Opened]:
     with database.schema() as schema:
         store = open_store(database.store_url(schema))
         try:
+            store.create()
             if jobs:
                 _fill(database, schema, SampleRows(jobs, jobs))
             at_work = Opened(store, jobs)
