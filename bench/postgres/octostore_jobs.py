@@ -12,6 +12,7 @@ DONE = "SELECT count(*) FROM jobs WHERE status = 'done'"
 def in_threads(jobs: Jobs) -> Laps:
     watch = Stopwatch(jobs)
     with octostore.connect(jobs.store_url) as store:
+        store.open_session("bench").close()  # the first write creates the store
         with watch.lap():
             for group in jobs.payloads():
                 store.enqueue_many({"kind": "work", "payload": payload} for payload in group)
@@ -27,6 +28,7 @@ async def in_tasks(jobs: Jobs) -> Laps:
         watch.handle()
 
     async with await octostore.connect_async(jobs.store_url) as store:
+        await (await store.open_session("bench")).close()
         with watch.lap():
             for group in jobs.payloads():
                 if hasattr(store, "enqueue_many"):
