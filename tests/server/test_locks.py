@@ -43,7 +43,7 @@ def moment(text: str) -> datetime:
 
 
 def in_seconds(text: str) -> float:
-    """Rounded down to milliseconds, because the store's clock may be less than one ahead."""
+    """In whole milliseconds, rounded down: the store's clock may be a fraction of one ahead."""
     return (moment(text) - datetime.now(UTC)) // timedelta(milliseconds=1) / 1_000
 
 
