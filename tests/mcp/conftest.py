@@ -26,7 +26,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The tests of a store run in one process, so that its agents are started once."""
     for item in items:
         if item.path.parent == HERE and isinstance(item, pytest.Function):
-            store = getattr(item, "callspec", None) and item.callspec.params.get("world")
+            store = getattr(item, "callspec", None) and item.callspec.params.get("shared_world")
             item.add_marker(pytest.mark.xdist_group(f"mcp on a {store or 'server'}"))  # the SDK takes long to import
 
 
@@ -60,7 +60,7 @@ class World(NamedTuple):
 
 
 @pytest.fixture(scope="session", params=["file", "server"])
-def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, loop: Loop) -> Iterator[World]:
+def shared_world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, loop: Loop) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("world")
     with ExitStack() as at_end:
         env = {"OCTOSTORE_HOME": str(folder)}
@@ -78,6 +78,15 @@ def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         ]
         ann, bob, eve = [at_end.enter_context(agent) for agent in started]
         yield World(store, ann, bob, eve, env, folder / "octostore.db")
+
+
+@pytest.fixture
+def world(shared_world: World) -> Iterator[World]:
+    """The shared world. If a test fails halfway, the next one does not inherit its claims."""
+    yield shared_world
+    for agent in (shared_world.ann, shared_world.bob):
+        for claim in agent.call("my_claims").document["claims"]:
+            agent.call("release_job", job_id=claim["job_id"])
 
 
 @pytest.fixture
