@@ -55,7 +55,7 @@ $(COLLECTED): $(READY) $(shell find src tests -name '*.py')
 .PHONY: test
 test: $(COLLECTED) ## run the tests, in under five minutes
 	$(if $(IN_MEMORY),TMPDIR=$${TMPDIR:-$(IN_MEMORY)}) \
-		$(BIN)/pytest -n 6 --dist loadgroup -m 'not slow'  # many of them wait for leases and processes
+		$(BIN)/pytest -n 7 --dist loadgroup --no-loadscope-reorder -m 'not slow'  # many wait for leases and processes
 
 .PHONY: faults
 faults: $(READY) ## run the long fault tests, bad clients, a swarm of killed agents, and 1,000 simulated hours

@@ -5,6 +5,7 @@ import itertools
 import os
 import re
 import signal
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,8 @@ gc.disable()
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
+EARLY = 0.9
+"""The part of a run within which all groups have started."""
 _numbers = itertools.count()
 
 
@@ -29,6 +32,40 @@ def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
         # Everything started here dies with its worker, so a killed run leaves nothing behind.
         prctl.die_with(os.getppid())
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put tests that share something into one process, and keep all processes busy to the end.
+
+    All files progress evenly, because some tests compute and others mostly wait. Groups start early, the largest first.
+    """
+    if not hasattr(config, "workerinput"):
+        return
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None and _shares_fixtures(item):
+            item.add_marker(pytest.mark.xdist_group(str(item.path)))
+    groups = {item: mark.args[0] for item in items if (mark := item.get_closest_marker("xdist_group"))}
+    starts, before = {}, 0
+    for group, size in Counter(groups.values()).most_common():
+        starts[group] = EARLY * before / len(groups)
+        before += size
+    files = Counter(item.path for item in items if item not in groups)
+    seen: Counter[Path] = Counter()
+
+    def place(item: pytest.Item) -> tuple[float, str]:
+        if item in groups:
+            return starts[groups[item]], groups[item]
+        seen[item.path] += 1
+        return (seen[item.path] - 1) / files[item.path], ""
+
+    items.sort(key=place)
+
+
+def _shares_fixtures(item: pytest.Item) -> bool:
+    """With other tests of its module."""
+    definitions = item._fixtureinfo.name2fixturedefs if isinstance(item, pytest.Function) else {}
+    return any(definition.scope == "module" for each in definitions.values() for definition in each)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -31,8 +31,6 @@ from tests.support.documents import blocks_of, check_printed
 from tests.support.processes import PATIENCE_SECONDS, ROOT, free_port, until
 from tests.support.starting import PROGRAM
 
-pytestmark = pytest.mark.xdist_group("demo")
-"""All in one process, so that the three complete runs happen once."""
 # As a shell does: the terminal on stdin becomes the command's controlling terminal, which sends it Ctrl-C.
 ON_TERMINAL = """
 import fcntl, os, sys, termios

@@ -22,7 +22,6 @@ TOKEN_FILE = "/etc/prometheus/octostore.token"
 DASHBOARD = json.loads((FOLDER / "dashboard.json").read_text(encoding="utf-8"))
 PANELS = DASHBOARD["panels"]
 SUFFIXES = ("_bucket", "_count", "_sum")
-pytestmark = pytest.mark.xdist_group("monitoring")
 
 
 def yaml(text: str) -> Any:

@@ -36,14 +36,12 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
     return folder / "site", build(folder)
 
 
-@pytest.mark.xdist_group("site")
 def test_it_builds_without_broken_links(built: tuple[Path, list[str]]) -> None:
     site, problems = built
     assert problems == []
     assert len(list(site.rglob("*.html"))) > 70
 
 
-@pytest.mark.xdist_group("site")
 @pytest.mark.skipif(PROGRAM is None, reason="no Chromium here: apt install chromium")
 def test_it_can_be_opened_and_searched_without_a_network(built: tuple[Path, list[str]]) -> None:
     site, _ = built
@@ -58,7 +56,6 @@ def test_it_can_be_opened_and_searched_without_a_network(built: tuple[Path, list
     assert [url for url in requested if not url.startswith(("file:", "data:"))] == []
 
 
-@pytest.mark.xdist_group("site")
 def test_language_models_find_the_sources(built: tuple[Path, list[str]]) -> None:
     site, _ = built
     linked = re.findall(r"\]\(([^)]+)\)", (site / "llms.txt").read_text(encoding="utf-8"))

@@ -20,7 +20,6 @@ from tests.support.server import ServerProcess
 PAGE = ROOT / "docs" / "how-to" / "tls-and-proxies.md"
 NAME = "locks.example.org"
 HERE = "localhost"
-pytestmark = pytest.mark.xdist_group("tls_page")
 
 VISIT = """
 import threading

@@ -25,8 +25,9 @@ HERE = Path(__file__).parent
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The tests of a store run in one process, so that its agents are started once."""
     for item in items:
-        if item.path.parent == HERE and isinstance(item, pytest.Function):
-            store = getattr(item, "callspec", None) and item.callspec.params.get("shared_world")
+        if item.path.parent == HERE and item.get_closest_marker("xdist_group") is None:
+            callspec = getattr(item, "callspec", None)
+            store = callspec and callspec.params.get("shared_world")
             item.add_marker(pytest.mark.xdist_group(f"mcp on a {store or 'server'}"))  # the SDK takes long to import
 
 
@@ -60,7 +61,9 @@ class World(NamedTuple):
 
 
 @pytest.fixture(scope="session", params=["file", "server"])
-def shared_world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, loop: Loop) -> Iterator[World]:
+def shared_world(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, loop: Loop
+) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("world")
     with ExitStack() as at_end:
         env = {"OCTOSTORE_HOME": str(folder)}

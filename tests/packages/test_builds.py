@@ -16,8 +16,6 @@ from octostore._version import __version__
 from tests.support.processes import ROOT
 from tests.support.wheels import build
 
-pytestmark = pytest.mark.xdist_group("builds")
-
 
 def copy_of_the_source(folder: Path, umask: int, seconds: int) -> Path:
     """Copy the files of a fresh clone, with this umask and this time of change."""

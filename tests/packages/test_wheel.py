@@ -31,8 +31,6 @@ async def main():
 asyncio.run(main())
 """
 
-pytestmark = pytest.mark.xdist_group("wheel")
-
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:

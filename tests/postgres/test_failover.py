@@ -30,8 +30,6 @@ from tests.support.postgres_soundness import assert_sound, read_contents
 from tests.support.processes import PATIENCE_SECONDS, Worker, until
 from tests.support.server import ServerProcess
 
-pytestmark = pytest.mark.xdist_group("cluster")
-
 DAY_MS = 86_400_000
 numbers = count(1)
 

@@ -21,8 +21,6 @@ from tests.support.postgres_soundness import assert_sound
 from tests.support.processes import ROOT, until
 from tests.support.server import ServerProcess
 
-pytestmark = pytest.mark.xdist_group("outage")
-
 numbers = count(1)
 
 

@@ -26,10 +26,7 @@ from tests.support.postgres_soundness import assert_sound, read_contents
 from tests.support.processes import PATIENCE_SECONDS, until
 from tests.support.server import ServerProcess
 
-pytestmark = [
-    pytest.mark.skipif(PROGRAM is None, reason="pgbouncer is not installed (apt-get install pgbouncer)"),
-    pytest.mark.xdist_group("pgbouncer"),
-]
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason="pgbouncer is not installed (apt-get install pgbouncer)")
 
 SETTINGS = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout", "transaction_timeout")
 LEFT_BEHIND = f"""

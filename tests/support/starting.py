@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, CompletedProcess, Popen
+from types import TracebackType
 from typing import Any
 
 from octostore.supervise import prctl
@@ -53,7 +54,14 @@ def run(
 
 
 class _Started(Popen[Any]):
-    """`Popen`, except that the fork server creates the process."""
+    """`Popen`, except that the fork server creates the process, and that a failing test does not wait for its end."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self.kill()
+        super().__exit__(kind, error, traceback)
 
     def _execute_child(  # noqa: PLR0917
         self,
@@ -101,20 +109,30 @@ class _Server:
         with theirs:
             number = theirs.fileno()
             command = [sys.executable, "-c", _PROGRAM, str(number)]
-            self._process = Popen(command, cwd=_ROOT, stdin=DEVNULL, pass_fds=[number], process_group=0)
+            with _adopting_orphans():
+                Popen(command, cwd=_ROOT, stdin=DEVNULL, pass_fds=[number], process_group=0).wait()
+        self._pid = self._read_number()
         atexit.register(self._end)
 
     def carry_out(self, order: Order, streams: Sequence[int]) -> int:
-        """Start the process, and return its id."""
+        """Start the process, and return its id once it runs the command."""
         text = pickle.dumps(order)
-        with _starting, _adopting_orphans():
-            socket.send_fds(self._line, [len(text).to_bytes(NUMBER_BYTES, "big")], streams)
+        runs, not_yet = os.pipe()
+        with _starting:
+            socket.send_fds(self._line, [len(text).to_bytes(NUMBER_BYTES, "big")], [*streams, not_yet])
             self._line.sendall(text)
-            return int.from_bytes(self._line.recv(NUMBER_BYTES, socket.MSG_WAITALL), "big")
+            pid = self._read_number()
+        os.close(not_yet)
+        os.read(runs, 1)
+        os.close(runs)
+        return pid
+
+    def _read_number(self) -> int:
+        return int.from_bytes(self._line.recv(NUMBER_BYTES, socket.MSG_WAITALL), "big")
 
     def _end(self) -> None:
         self._line.close()
-        self._process.wait()
+        os.waitpid(self._pid, 0)
 
 
 @cache
@@ -124,7 +142,11 @@ def _server() -> _Server:
 
 @contextmanager
 def _adopting_orphans() -> Iterator[None]:
-    """Become the parent of orphaned descendants, only for the duration: others are not ours to wait for."""
+    """Become the parent of orphaned descendants, only for the duration: others are not ours to wait for.
+
+    Linux ends processes that die with their parent when the *thread* that started them ends. An orphan's new parent is
+    the first thread, which lives as long as the process.
+    """
     prctl._prctl(prctl._SET_CHILD_SUBREAPER, 1)
     try:
         yield
