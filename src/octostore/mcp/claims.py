@@ -36,7 +36,7 @@ CANCELLED = "the claiming call was cancelled"
 Report = Callable[[str], None]
 
 
-class KeptClaim:
+class AgentClaim:
     """A claim with a heartbeat: alive until it is released, lost, or this process ends."""
 
     def __init__(self, store: AsyncOctoStore, claim: AsyncHeldClaim, block: AsyncExitStack) -> None:
@@ -179,17 +179,17 @@ class Claims:
     """By job. Ended claims stay for a while, and are then forgotten."""
 
     def __init__(self, report: Report) -> None:
-        self._kept: dict[str, KeptClaim] = {}
+        self._kept: dict[str, AgentClaim] = {}
         self._pending_notices: list[str] = []
         """Undelivered notices about claims that the agent did not end itself."""
         self._report = report
 
     @property
-    def current(self) -> list[KeptClaim]:
+    def current(self) -> list[AgentClaim]:
         """Those that have not ended: alive, or lost and not yet given up."""
         return [kept for kept in self._kept.values() if not kept.is_over]
 
-    async def find(self, store: AsyncOctoStore, named: OneClaim) -> KeptClaim:
+    async def find(self, store: AsyncOctoStore, named: OneClaim) -> AgentClaim:
         kept = self._kept.get(named.job_id)
         if kept is None:
             holder = await store.get_job_owner(named.job_id)
@@ -208,7 +208,7 @@ class Claims:
         return await asyncio.gather(*(kept.view() for kept in self.current))
 
     @property
-    def _alive(self) -> list[KeptClaim]:
+    def _alive(self) -> list[AgentClaim]:
         return [kept for kept in self.current if not kept.is_lost]
 
     def check_room(self) -> None:
@@ -231,7 +231,7 @@ class Claims:
                 await asyncio.wait_for(asyncio.shield(releasing), RELEASE_SECONDS)
             raise
         before = self._kept.pop(job_id, None)
-        self._kept[job_id] = KeptClaim(store, claim, block)
+        self._kept[job_id] = AgentClaim(store, claim, block)
         if before is not None and not before.is_over:
             await before.stop()  # it was lost, or the store would not have given the job to someone else
         self._forget()

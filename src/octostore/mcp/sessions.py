@@ -22,7 +22,7 @@ SESSIONS_MAX = 20
 """The maximum number of sessions kept alive, for the same reasons as `CLAIMS_MAX`."""
 
 
-class KeptSession:
+class AgentSession:
     """A session with a heartbeat. The claims bound to it end with it."""
 
     def __init__(self, session: AsyncSession, claims: Claims) -> None:
@@ -88,16 +88,16 @@ class Sessions:
     def __init__(self, claims: Claims, report: Report) -> None:
         self._claims = claims
         self._report = report
-        self._kept: dict[str, KeptSession] = {}
+        self._kept: dict[str, AgentSession] = {}
         self._pending_notices: list[str] = []
         """Undelivered notices about sessions that the agent did not end itself."""
 
     @property
-    def current(self) -> list[KeptSession]:
+    def current(self) -> list[AgentSession]:
         return [kept for kept in self._kept.values() if not kept.is_over]
 
     @property
-    def _alive(self) -> list[KeptSession]:
+    def _alive(self) -> list[AgentSession]:
         return [kept for kept in self.current if not kept.is_lost]
 
     async def open(self, store: AsyncOctoStore, agent: str | None, wanted: OpenSession) -> Opened:
@@ -106,13 +106,13 @@ class Sessions:
         asked_at = boottime()
         session = await store.open_session(agent, ttl=wanted.ttl, session_id=wanted.session_id)
         await session.__aenter__()
-        self._kept[session.session_id] = KeptSession(session, self._claims)
+        self._kept[session.session_id] = AgentSession(session, self._claims)
         for job in session.in_flight:
             if job.is_ours:
                 await self._claims.keep(store, _claim_of(job, session), asked_at)
         return opened_result(session.reply)
 
-    async def find(self, _store: AsyncOctoStore, named: OneSession | ClaimTask) -> KeptSession:
+    async def find(self, _store: AsyncOctoStore, named: OneSession | ClaimTask) -> AgentSession:
         kept = self._kept.get(named.session_id)
         if kept is None or kept.is_over:
             raise NotHeld(f"session {named.session_id!r} is not open here; open_session opens or resumes it")
@@ -152,7 +152,7 @@ class Sessions:
             await asyncio.wait(closing, timeout=RELEASE_SECONDS)
 
 
-async def _closed(kept: KeptSession) -> None:
+async def _closed(kept: AgentSession) -> None:
     with suppress(OctoStoreError):
         await kept.close()
 
