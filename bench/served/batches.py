@@ -17,7 +17,8 @@ from bench.tables import show
 SIZE = 100
 SINGLE_CONNECTIONS = 64
 BATCH_CONNECTIONS = (1, 8)
-TARGETS = {"single requests": "4.00", "Redis, a pipeline": "0.20"}
+REDIS = "Redis, a pipeline"
+TARGETS = {"single requests": "4.00", REDIS: "0.20"}
 
 
 class Way(NamedTuple):
@@ -53,7 +54,7 @@ def _ways(ours: Peer, redis: Peer | None, connections: int) -> list[Way]:
         Way("single requests", ours, words.jobs(ours.token), SINGLE_CONNECTIONS),
     ]
     if redis is not None:
-        ways.append(Way("Redis, a pipeline", redis, words.redis(SIZE), connections))
+        ways.append(Way(REDIS, redis, words.redis(SIZE), connections))
     return ways
 
 
