@@ -67,6 +67,8 @@ def test_a_server_on_loopback_or_behind_a_proxy_does_not_warn_about_plain_http(a
         (["--idle-seconds", "-1"], 64, "argument --idle-seconds: "),
         (["--url", "http://127.0.0.1:1"], 64, "the store's URL is that of a server; "),
         (["--tokens-file", "/missing"], 64, "/missing"),
+        (["--uds", "http.sock", "--port", "8080"], 64, "--uds cannot be combined with --host or --port"),
+        (["--uds", "http.sock", "--host", "0.0.0.0"], 64, "--uds cannot be combined with --host or --port"),
         (["--base-path", "octo"], 64, "must look like /octo"),
         (["--base-path", "/a%20b"], 64, "must look like /octo"),
         (["--base-path", "/x/.."], 64, "must look like /octo"),

@@ -117,6 +117,9 @@ def run(arguments: Arguments, context: Context) -> None:
     given["base_path"] = arguments.base_path.rstrip("/")
     given["trusted_proxies"] = tuple(arguments.trusted_proxies)
     given["url"] = context.address.url
+    default = Settings()
+    if arguments.uds is not None and (arguments.host, arguments.port) != (default.host, default.port):
+        raise InvalidInput("--uds", "cannot be combined with --host or --port: a server listens on one address")
     listen.main(
         Settings(**given), lambda greeting: context.console.print_result(greeting, *greeting.lines), _load_tools
     )
