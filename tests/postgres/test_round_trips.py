@@ -22,6 +22,7 @@ from octostore.core.commands import (
     SetQueue,
 )
 from octostore.core.errors import OctoStoreError
+from octostore.stores.postgres import backend
 from octostore.stores.store import LocalStore
 from tests.support.embedded import local_store
 from tests.support.pg_proxy import PgProxy
@@ -78,7 +79,9 @@ class Client:
 
 
 @pytest.fixture
-def client(url: str) -> Iterator[Client]:
+def client(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
+    # On a busy machine, a transaction may take so long that it is ended and runs again.
+    monkeypatch.setattr(backend, "LIMITS", dict.fromkeys(backend.LIMITS, "5min"))
     with PgProxy(url) as proxy, octostore.connect(proxy.url) as store:
         yield Client(local_store(store), proxy)
 
