@@ -12,7 +12,9 @@ from playwright.sync_api import BrowserContext, ConsoleMessage, Error, Page, Vie
 
 from tests.support.processes import PATIENCE_SECONDS
 
-PROGRAM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+_PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+PROGRAM = next(filter(None, map(shutil.which, _PROGRAMS)), None)
+"""The headless shell takes two thirds of the CPU: it is the same engine without a desktop browser around it."""
 DESKTOP = ViewportSize(width=1_000, height=700)
 PHONE = ViewportSize(width=320, height=640)
 # Fewer processes, because each takes time to start.
