@@ -134,7 +134,7 @@ OF_THE_COMMAND_LINE = {"similar"}
 """Fields that only the command line looks up for you; a server has `GET /jobs/{job_id}/similar`."""
 OF_THE_NETWORK = {"number": None}
 """Fields that only writes over a network have."""
-OF_THE_MOMENT = {"recovered": []}
+OF_THE_MOMENT: dict[str, list[Any]] = {"recovered": []}
 """Lists that may have items in one response only, because claims of other tests have just expired."""
 FOR_LOCK_CLIENTS = {"user_id", "active", "lock_count"}
 """Fields of sessions that a server repeats under other names, for clients of the lock API."""

@@ -221,6 +221,9 @@ class Ground:
         claim = job.claim
         assert claim is not None
         status, available_at, attempts = self.outcome(job, how, ended_at, retry_after_ms)
+        if claim.is_lock and claim.before[0] == "done" and how not in {"done", "cancelled", "undone"}:
+            # docs/guarantees.md: a lock on a finished job leaves it finished.
+            status, available_at, attempts = "done", ended_at, job.attempts
         if claim.lock_delay_ms and how != "undone":
             available_at = max(available_at, ended_at + claim.lock_delay_ms)
         # docs/decisions/0038: if the owner was asked to drain, the job is cancelled, unless it is done.
@@ -260,6 +263,9 @@ class Ground:
             self.ended.append(
                 EndedRequest(claim.principal, claim.request_id, job.name, job.queue, claim.session_id, past)
             )
+        if status == "done" and how != "done":
+            self.cancel_if_drained(job, how, drained, claim.session_id)
+            return past
         job.last_outcome, job.error = how, error
         # The last note stays until the job is done (no document says so).
         job.note = note or (None if how == "done" else job.note)

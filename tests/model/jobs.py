@@ -195,8 +195,8 @@ class Jobs(Ground):
             max_silence_ms=None if command.max_silence is None else round(command.max_silence * 1_000),
             trace=command.traceparent,
         )
-        # A done job starts over.
-        attempt = 1 if job.status == "done" else job.attempts + 1
+        # A done job starts over, unless it is only locked.
+        attempt = 1 if job.status == "done" and not is_lock else job.attempts + 1
         self.begin(job, claim, attempt, took_over_from=lost_by(job))
         return views.claimed(self, job)
 

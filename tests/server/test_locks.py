@@ -130,6 +130,15 @@ def test_a_cancelled_job_cannot_be_acquired_as_a_lock(server: ServerProcess, ann
     assert is_refused(server.post("/locks/cancelled/acquire", token=ann), 409, "conflict")
 
 
+def test_a_finished_job_is_still_finished_after_a_lock(server: ServerProcess, ann: str) -> None:
+    claim = server.post("/jobs/finished/claim", {"owner": "ann"}, token=ann).json
+    server.post("/jobs/finished/release", {"lease_id": claim["lease_id"], "outcome": "done", "result": 7}, token=ann)
+    lock = acquire(server, "finished", ann)
+    server.post("/locks/finished/release", {"lease_id": lock["lease_id"]}, token=ann)
+    again = server.post("/jobs/finished/claim", {"owner": "ann"}, token=ann).json
+    assert (again["status"], again["result"]) == ("done", 7)
+
+
 # Renewing and releasing
 
 

@@ -188,16 +188,6 @@ def test_claiming_a_job_that_is_locked_gets_held(world: World) -> None:
     assert world.do(ClaimJob(job_id="lock", owner="ann", principal="ann")).status == "held"
 
 
-def test_a_done_job_can_be_acquired(world: World) -> None:
-    done = world.do(ClaimJob(job_id="lock", owner="ann"))
-    world.do(ReleaseJob(job_id="lock", lease_id=lease(done), outcome="done", result=b"1"))
-    assert world.do(ClaimJob(job_id="lock", owner="ann")).status == "done"
-    reply = acquire(world)
-    assert (reply.status, reply.attempt) == ("claimed", 1)
-    world.do(ReleaseLock(job_id="lock", lease_id=lease(reply)))
-    assert world.ask(GetJob(job_id="lock")).status == "free"
-
-
 def test_a_queued_task_can_be_acquired_and_goes_back_to_its_queue(world: World) -> None:
     world.do(Enqueue(job_id="lock", kind="build"))
     reply = acquire(world)

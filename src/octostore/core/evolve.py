@@ -156,8 +156,8 @@ def _ended(job: Job, entry: LogEntry, details: Ended) -> None:
     job.status = details.status
     job.available_at = details.available_at
     job.attempts = details.attempts
-    if entry.type == "undone":
-        return  # as if it had never been claimed
+    if entry.type == "undone" or (details.status == "done" and entry.type != "done"):
+        return  # as if it had never been claimed; a done job also stays done under a lock
     job.last_outcome = attempt.how
     job.error = details.error
     # Keep the last note until the job is done: an owner that dies silently leaves its predecessor's.

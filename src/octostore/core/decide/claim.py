@@ -148,14 +148,15 @@ def grant(ws: WorkingSet, job: Job, command: ClaimTerms, sources: Sources) -> Cl
     check_count(ws, command)
     session = open_session_of(ws, command) if command.session_id is not None else None
     ttl_ms = session.ttl_ms if session else round(command.ttl * 1_000)
+    is_lock = isinstance(command, AcquireLock)
     details = Claimed(
         owner=command.owner,
-        attempt=1 if job.status == "done" else job.attempts + 1,
+        attempt=1 if job.status == "done" and not is_lock else job.attempts + 1,
         ttl_ms=ttl_ms,
         expires_at=None if session else ws.now + ttl_ms,
         metadata=written(command.metadata),
         lock_delay_ms=round(command.lock_delay * 1_000),
-        is_lock=isinstance(command, AcquireLock),
+        is_lock=is_lock,
         took_over_from=_owner_of_lost_claim(job),
         host=command.host,
         pid=command.pid,

@@ -62,26 +62,33 @@ def _after(job: Job, claim: Claim, end: How, sources: Sources) -> After:
     match end.how:
         case "done":
             done = After("done", end.ended_at, used)
-        case "released" | "force_released":
-            # A queued job keeps its place in the line; for a lock, a clean end forgets earlier failures.
-            place, attempts = (job.available_at, job.attempts) if job.is_enqueued else (end.ended_at, 0)
-            done = After(waiting, place, attempts)
         case "cancelled":
             done = After("dead", end.ended_at, job.attempts)
         case "undone":
             return _as_before(job, claim, waiting)
+        case _ if claim.is_lock and claim.was_done:
+            # Its holder has not done the job's work again, and must not make others do it.
+            done = After("done", end.ended_at, job.attempts)
+        case "released" | "force_released":
+            # A queued job keeps its place in the line; for a lock, a clean end forgets earlier failures.
+            place, attempts = (job.available_at, job.attempts) if job.is_enqueued else (end.ended_at, 0)
+            done = After(waiting, place, attempts)
         case "deferred":
             done = After(waiting, end.ended_at + _chosen(end, DEFER_DEFAULT_MS), job.attempts)
-        case "failed" | "expired" if not job.is_enqueued:
-            done = After("free", end.ended_at + _chosen(end, 0), used)
-        case "failed" | "expired" if used >= job.max_attempts:
-            done = After("dead", end.ended_at, used)
         case "failed" | "expired":
-            delay_ms = backoff_ms(sources.retry, used, sources.jitter())
-            done = After("queued", end.ended_at + _chosen(end, delay_ms), used)
+            done = _after_failure(job, used, end, sources)
     if claim.lock_delay_ms:
         done = After(done.status, max(done.available_at, end.ended_at + claim.lock_delay_ms), done.attempts)
     return done
+
+
+def _after_failure(job: Job, used: int, end: How, sources: Sources) -> After:
+    if not job.is_enqueued:
+        return After("free", end.ended_at + _chosen(end, 0), used)
+    if used >= job.max_attempts:
+        return After("dead", end.ended_at, used)
+    delay_ms = backoff_ms(sources.retry, used, sources.jitter())
+    return After("queued", end.ended_at + _chosen(end, delay_ms), used)
 
 
 def _as_before(job: Job, claim: Claim, waiting: Status) -> After:
@@ -89,7 +96,7 @@ def _as_before(job: Job, claim: Claim, waiting: Status) -> After:
     if not claim.was_done:
         return After(waiting, job.available_at, job.attempts)
     before = newest_attempt(job)
-    return After("done", job.available_at, before.attempt if before else 0)
+    return After("done", job.available_at, before.attempt if before and not claim.is_lock else job.attempts)
 
 
 def _chosen(end: How, usual_ms: int) -> int:

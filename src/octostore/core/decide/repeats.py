@@ -1,6 +1,7 @@
 """Calls that arrive again, late or out of order: each gets the reply of the call it repeats, and changes nothing."""
 
 from collections.abc import Callable
+from operator import attrgetter
 
 from octostore.core import views
 from octostore.core.commands import ClaimJob, ClaimNext, ClaimTask, OpenSession
@@ -44,11 +45,14 @@ def check_not_ended(ws: WorkingSet, command: ClaimJob | ClaimNext | ClaimTask | 
     """Raises `LeaseLost` if this request already had what it asks for and that has ended: it must not get it again."""
     had = what_has_ended(ws, command)
     if had:
-        raise _lost(ws, had[-1])
+        raise _lost(ws, max(reversed(had), key=_ended_at))  # an expiry may be recorded after what ended later
+
+
+_ended_at = attrgetter("ended_at")
 
 
 def what_has_ended(ws: WorkingSet, command: ClaimJob | ClaimNext | ClaimTask | OpenSession) -> list[EndedRequest]:
-    """What this request had of what it asks for, oldest first."""
+    """What this request had of what it asks for, in the order in which the ends were recorded."""
     if command.request_id is None:
         return []
     return [ended for ended in ws.ended[command.principal, command.request_id] if _is_what(command)(ended)]
