@@ -405,6 +405,24 @@ def test_a_closed_pipe_ends_a_command_quietly() -> None:
         assert b"Exception" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    "line", ["events", "events --json", "owner J --json", "owner --json", "claim J --lease", "--help"]
+)
+def test_an_output_that_cannot_be_written_is_reported(line: str) -> None:
+    run_cli("enqueue", "k")
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [*PROGRAM, *line.split()],
+            stdin=subprocess.DEVNULL,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+            text=True,
+        )
+    assert done.returncode == 74
+    assert done.stderr == "octostore: cannot write the output: No space left on device\n"
+
+
 @pytest.mark.parametrize("line", ["events --follow", "events --follow --json", "list --status all --watch"])
 def test_a_closed_pipe_ends_a_command_that_follows(cli: Cli, line: str) -> None:
     """At once, and not with the next event, which may never come."""

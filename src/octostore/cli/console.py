@@ -24,6 +24,10 @@ _MARK_OF = dict(zip(_STYLES, _MARKS, strict=True))
 _ANY_MARK = re.compile(f"([{''.join(_SEQUENCES)}])")
 
 
+class OutputFailed(OSError):
+    """Standard output cannot be written."""
+
+
 class Console:
     def __init__(self, *, is_json: bool, out: TextIO | None = None) -> None:
         self.is_json = is_json
@@ -44,8 +48,7 @@ class Console:
 
     def print_lines(self, *lines: str) -> None:
         """Print each on one line, with control characters escaped: other people wrote much of it."""
-        self._out.write("".join(f"{_render(line)}\n" for line in lines))
-        self._out.flush()
+        self._write("".join(f"{_render(line)}\n" for line in lines))
 
     def print_message(self, *lines: str) -> None:
         print_stderr(*(f"octostore: {line}" for line in lines))
@@ -82,8 +85,16 @@ class Console:
         Thread(target=_end_with_reader, args=(self._out.fileno(),), daemon=True).start()
 
     def _paint(self, before: str, lines: Sequence[str], behind: str = "") -> None:
-        self._out.write(before + "".join(f"{_render(line)}\x1b[K\n" for line in lines) + behind)
-        self._out.flush()
+        self._write(before + "".join(f"{_render(line)}\x1b[K\n" for line in lines) + behind)
+
+    def _write(self, text: str) -> None:
+        try:
+            self._out.write(text)
+            self._out.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise OutputFailed(error.errno, error.strerror) from error
 
     @property
     def _size(self) -> os.terminal_size:

@@ -6,7 +6,7 @@ from typing import Any
 
 from octostore.cli import exit_codes, startup
 from octostore.cli.activity import record_activity
-from octostore.cli.console import Console
+from octostore.cli.console import Console, OutputFailed
 from octostore.cli.parser import UsageError, new_parser, parse, wants_json
 from octostore.cli.store_address import resolve_store
 from octostore.cli.subcommands import BY_NAME, Context
@@ -58,7 +58,7 @@ def run_command_line(given: Sequence[str]) -> int:
         from octostore.cli.failures import print_usage_error  # noqa: PLC0415
 
         return print_usage_error(problem, console)
-    except BrokenPipeError:
+    except (BrokenPipeError, OutputFailed):
         raise
     except Exception as fault:  # noqa: BLE001  # the last chance to report it readably
         from octostore.cli.failures import print_internal_error  # noqa: PLC0415

@@ -8,6 +8,7 @@ LOST = 20
 BAD_INPUT = 64
 UNREACHABLE = 69
 INTERNAL_ERROR = 70
+OUTPUT_FAILED = 74
 NOT_ALLOWED = 77
 INTERRUPTED = 130
 BROKEN_PIPE = 141
@@ -21,6 +22,7 @@ MEANINGS = {
     BAD_INPUT: "bad input or configuration",
     UNREACHABLE: "the store cannot be reached",
     INTERNAL_ERROR: "internal error",
+    OUTPUT_FAILED: "the output cannot be written, for example to a full disk; the command itself may have succeeded",
     NOT_ALLOWED: "not allowed",
 }
 

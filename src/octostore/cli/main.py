@@ -10,6 +10,7 @@ from octostore.cli import exit_codes, startup
 def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is None:
         startup.prepare()
+    from octostore.cli.console import print_stderr  # noqa: PLC0415  # after `prepare`
     from octostore.cli.dispatch import print_completions, run_command_line  # noqa: PLC0415  # after `prepare`
 
     if "_ARGCOMPLETE" in os.environ:
@@ -25,9 +26,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return exit_codes.INTERRUPTED
     except BrokenPipeError:
-        # The reader is gone. Python would complain about unwritten output at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return exit_codes.BROKEN_PIPE
+    except OSError as error:  # the output's: all others have been reported
+        _drop_output()
+        print_stderr(f"octostore: cannot write the output: {error.strerror}")
+        return exit_codes.OUTPUT_FAILED
+
+
+def _drop_output() -> None:
+    """Python would complain about unwritten output at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _replace_closed_streams() -> None:
