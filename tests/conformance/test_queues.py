@@ -1,5 +1,6 @@
 """Enqueue, claim next, work, retries, dead letters."""
 
+import sys
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -159,6 +160,23 @@ def test_work_settles_every_job(store: OctoStore, caplog: pytest.LogCaptureFixtu
     assert [view.status for view in views] == ["done"] * 4 + ["dead", "queued"]
     assert [view.result for view in views[:4]] == [0, 1, 4, 9]
     assert (views[4].error, views[5].note, views[5].attempts) == ("ValueError: four", "out of quota", 0)
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_a_handler_that_calls_exit_fails_its_job_and_not_the_worker(store: OctoStore, concurrency: int) -> None:
+    """Otherwise the job would be the first in line for the next worker, and end that one, too."""
+    for name in ("exits", "next"):
+        store.enqueue("build", job_id=name, max_attempts=1)
+
+    def handler(claim: object) -> str:
+        if claim.job_id == "exits":  # type: ignore[attr-defined]
+            sys.exit(3)
+        return "built"
+
+    assert store.work("default", handler, concurrency=concurrency, until_empty=True) == 2
+    exited, built = store.get_job("exits"), store.get_job("next")
+    assert (exited.status, exited.error) == ("dead", "SystemExit: 3")
+    assert (built.status, built.result) == ("done", "built")
 
 
 @pytest.mark.parametrize("concurrency", [1, 3])

@@ -283,7 +283,8 @@ def recording_outcome(claim: KeptClaim, stop: Stopping) -> Iterator[None]:
     """Turn what a handler raises into its job's outcome.
 
     A handler that raises after it was asked to stop has not failed: its job is available at once if the whole worker
-    stops, and after a while if only the job was to stop.
+    stops, and after a while if only the job was to stop. A handler that exits fails: a released job would be the first
+    in line for the next worker, and end that one, too.
     """
     try:
         yield
@@ -292,7 +293,7 @@ def recording_outcome(claim: KeptClaim, stop: Stopping) -> Iterator[None]:
     except Failed as failed:
         claim.failure = failed
         claim.end_as("failed", error=shorten(str(failed), ERROR_BYTES))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if claim.is_to_stop:
             note = shorten(describe(error), NOTE_BYTES)
             claim.end_as("deferred", note=note, retry_after=0 if stop.is_set() else None)
