@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from docs.references.markdown import code, table
+from octostore.wire.fields import UNIT
 
 NAMES = {"string": "text", "integer": "integer", "boolean": "boolean", "null": "null", None: "any JSON"}
 Link = Callable[[str], str]
@@ -44,8 +45,8 @@ def type_of(schema: dict[str, Any], link: Link) -> str:
 def _bounds(schema: dict[str, Any]) -> str:
     if "minimum" in schema and "maximum" in schema:
         return f", {schema['minimum']:,} to {schema['maximum']:,}"
-    if "maxLength" in schema:  # in characters, because a schema cannot say bytes
-        return f", up to {schema['maxLength']:,} bytes"
+    if "maxLength" in schema:
+        return f", up to {schema['maxLength']:,} {schema.get(UNIT, 'bytes')}"
     return ""
 
 

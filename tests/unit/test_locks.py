@@ -307,18 +307,16 @@ def test_a_shorter_or_longer_ttl_is_refused(ttl: Any) -> None:
     assert caught.value.field == "ttl"
 
 
-@pytest.mark.parametrize("text", ["x" * 1_024, '"' * 1_024, "é" * 512, "\n" * 1_024, "😀" * 256, ""])
+@pytest.mark.parametrize("text", ["x" * 1_024, '"' * 1_024, "é" * 1_024, "\n" * 1_024, "😀" * 1_024, ""])
 def test_metadata_is_measured_as_text_and_not_as_json(world: World, text: str) -> None:
     assert acquire(world, metadata=msgspec.json.encode(text)).metadata == text
 
 
-@pytest.mark.parametrize(
-    ("text", "size"), [("x" * 1_025, 1_025), ("é" * 512 + "x", 1_025), ("😀" * 257, 1_028), ("\n" * 1_025, 1_025)]
-)
-def test_metadata_has_at_most_1024_bytes(text: str, size: int) -> None:
-    with pytest.raises(InvalidInput) as caught:
-        AcquireLock(job_id="lock", owner="ann", metadata=msgspec.json.encode(text))
-    assert (caught.value.field, caught.value.limit, caught.value.size) == ("metadata", 1_024, size)
+@pytest.mark.parametrize("character", ["x", "é", "😀", "\n"])
+def test_metadata_has_at_most_1024_characters(character: str) -> None:
+    with pytest.raises(InvalidInput, match=r"^metadata is 1,025 characters; the limit is 1,024$") as caught:
+        AcquireLock(job_id="lock", owner="ann", metadata=msgspec.json.encode(character * 1_025))
+    assert (caught.value.field, caught.value.limit, caught.value.size) == ("metadata", 1_024, 1_025)
 
 
 @pytest.mark.parametrize("metadata", [b"1", b'{"text":1}', b'["text"]', b"true", b'"nul\\u0000"'])

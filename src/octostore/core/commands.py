@@ -98,7 +98,7 @@ def check_lock_ttl(field: str, ttl: float) -> None:
 def _check_lock_metadata(field: str, metadata: bytes) -> None:
     """A lock's metadata is text; two spellings of the same text in JSON are equal."""
     text: Any = _decode(metadata)
-    limits.check_size(field, text, limits.METADATA_BYTES)
+    limits.check_characters(field, text, limits.LOCK_METADATA_CHARACTERS)
 
 
 class AcquireLock(ClaimTerms, frozen=True, kw_only=True):

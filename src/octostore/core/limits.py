@@ -18,6 +18,10 @@ NOTE_BYTES = 1_024
 ERROR_BYTES = 2_048
 
 METADATA_BYTES = 1_024
+UTF8_BYTES_MAX = 4
+"""Of one character."""
+LOCK_METADATA_CHARACTERS = 1_024
+"""As in the original, so that its clients need not know how many bytes a character takes."""
 CHECKPOINT_BYTES = 64 * 1_024
 RESULT_BYTES = 64 * 1_024
 PAYLOAD_BYTES = 256 * 1_024
@@ -170,6 +174,13 @@ def check_size(field: str, text: str | None, limit: int) -> None:
         raise InvalidInput(field, f"is {size:,} bytes; the limit is {limit:,}", limit=limit, size=size)
     if "\0" in text:
         raise InvalidInput(field, "must not contain NUL")
+
+
+def check_characters(field: str, text: str, limit: int) -> None:
+    """Like `check_size`, but the limit does not depend on how many bytes a character takes."""
+    if isinstance(text, str) and len(text) > limit:
+        raise InvalidInput(field, f"is {len(text):,} characters; the limit is {limit:,}", limit=limit, size=len(text))
+    check_size(field, text, UTF8_BYTES_MAX * limit)
 
 
 def encode_utf8(field: str, text: str) -> bytes:

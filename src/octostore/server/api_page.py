@@ -21,6 +21,7 @@ from octostore.server.openapi import (
 )
 from octostore.server.router import Route
 from octostore.wire.errors import ERRORS
+from octostore.wire.fields import UNIT
 
 GENERAL = {refusal.failure.code for refusal in [*ANY_REQUEST, *WITH_TOKEN, *WITH_DEADLINE]}
 GENERAL |= {"unreachable", "not_allowed"}
@@ -170,8 +171,8 @@ class _Page:
 def _bounds(schema: dict[str, Any]) -> str:
     if "minimum" in schema:
         return f", {schema['minimum']:,} to {schema['maximum']:,}"
-    if "maxLength" in schema:  # in characters there, because JSON Schema cannot count bytes
-        return f", up to {schema['maxLength']:,} bytes"
+    if "maxLength" in schema:
+        return f", up to {schema['maxLength']:,} {schema.get(UNIT, 'bytes')}"
     return f", {escape(schema['format'].upper())}" if "format" in schema else ""
 
 

@@ -45,6 +45,10 @@ TRACEPARENT_PATTERN = "^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$"
 NO_TRACE_PATTERN = "^00-(?:0{32}-|.{32}-0{16}-)"
 
 
+UNIT = "x-octostore-unit"
+"""In a schema: what `maxLength` counts, if not bytes. To JSON Schema itself, it is always characters."""
+
+
 def _text(description: str, limit: int, example: str, *, minimum: int = 0, pattern: str = LINE_PATTERN) -> Meta:
     bounds = {"minLength": minimum, "maxLength": limit, "pattern": pattern}
     return Meta(description=description, examples=[example], extra_json_schema=bounds)
@@ -277,7 +281,8 @@ ErrorText: TypeAlias = Annotated[
 ]
 LockMetadata: TypeAlias = Annotated[
     str,
-    _text("Text for others to see.", limits.METADATA_BYTES, "host=runner-7 build=1842", pattern=TEXT_PATTERN),
+    _text("Text for others to see.", limits.LOCK_METADATA_CHARACTERS, "host=runner-7 build=1842", pattern=TEXT_PATTERN),
+    Meta(extra_json_schema={UNIT: "characters"}),
 ]
 TokenName: TypeAlias = Annotated[
     str,
