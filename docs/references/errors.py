@@ -7,8 +7,9 @@ from octostore.wire.errors import ERRORS
 
 PATH = FOLDER / "errors.md"
 ABOUT = """\
-An error has the same code everywhere. The library raises the exception; the command line exits with the exit code and,
-with `--json`, prints `error` and `code`; a server responds with the HTTP status and a document like this:
+For each error code: the exception, the HTTP status, the exit code, and what to do. The library raises the exception;
+the command line exits with the exit code and, with `--json`, prints `error` and `code`; a server responds with the HTTP
+status and a document like this:
 
 ```json
 {
@@ -19,6 +20,10 @@ with `--json`, prints `error` and `code`; a server responds with the HTTP status
   "request_id": "req_0b9e1c9e6a5c4f6e9d0c2f6f3f0f8f11"
 }
 ```
+
+A server uses all codes in the table; the library and `--json` use one for each exception. For example, if a token
+belongs to another server, the server responds with `authentication_failed`, the library raises `NotAllowed`, whose
+`code` is `not_allowed`, and `--json` prints `not_allowed`.
 
 `invalid_input` is 422 instead of 400 if a field of the body is missing, unknown or of the wrong type. With
 `Accept: application/problem+json`, the response is a problem document (RFC 9457). `retry_after_ms`, if present, says

@@ -150,6 +150,18 @@ def test_an_invalid_payload_does_not_stop_an_agent(payload: str) -> None:
     assert "Traceback" not in done.err
 
 
+@every_client
+def test_an_event_of_a_newer_setup_does_not_stop_an_agent(client: str) -> None:
+    done = run_cli("hook", "of-a-newer-version", stdin=json.dumps(CLIENTS[client]("stop", SESSION)))
+    assert done == Done(0, "", "")
+
+
+def test_a_hook_without_an_event_is_an_error() -> None:
+    done = run_cli("hook", stdin="{}")
+    assert (done.code, done.out) == (64, "")
+    assert "the following arguments are required: EVENT" in done.err
+
+
 @every_event
 def test_a_hostile_session_id_does_no_harm(event: str, home: Path) -> None:
     payload = json.dumps(

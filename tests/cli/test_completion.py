@@ -78,6 +78,7 @@ def test_commands_and_options() -> None:
     assert set(completions("octostore token ")) >= {"create", "list", "revoke"}
     assert set(offered("octostore token create ci --scope ")) == {"read", "claim", "admin"}
     assert completions("octostore completion f") == ["fish"]
+    assert set(completions("octostore hook s")) == {"session-start", "session-end", "stop"}
 
 
 @pytest.mark.usefixtures("path")

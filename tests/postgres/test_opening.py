@@ -1,5 +1,6 @@
 """`connect("postgresql://…")`: the first process creates the tables, and errors say what is wrong."""
 
+import re
 import traceback
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -298,6 +299,36 @@ def test_a_standby_can_be_read_and_refuses_writes(url: str, monkeypatch: pytest.
         with pytest.raises(octostore.Unreachable) as caught:
             store.claim_job("other")
         assert caught.value.reason == "read_only"
+
+
+@pytest.mark.parametrize("hosts", ["{}", "{},/nowhere", "/nowhere,{}"])
+def test_a_standby_that_answers_is_read_only_and_not_away(url: str, hosts: str) -> None:
+    """Also if it is the only one of several hosts that answers, as during a failover."""
+    several = re.sub(r"(?<=host=)[^&]*", lambda host: hosts.format(host[0]), url)
+    fault = error_of(f"{several}&options=-c%20default_transaction_read_only%3Don")
+    assert isinstance(fault, octostore.Unreachable)
+    assert "is read-only, perhaps a standby" in str(fault)
+    assert "does not answer" not in str(fault)
+    assert str(fault).endswith("failed: session is read-only)")
+    assert not fault.is_lasting, "it may become the primary"
+
+
+@pytest.mark.parametrize(
+    ("url", "variable", "named"),
+    [
+        ("postgresql://ann@127.0.0.1:1", "", "ann"),
+        ("postgresql://127.0.0.1:1?user=ann", "", "ann"),
+        ("postgresql://127.0.0.1:1", "PGUSER", "bob"),
+        ("postgresql://ann@127.0.0.1:1", "PGDATABASE", "bob"),
+        ("postgresql://ann@127.0.0.1:1/jobs", "PGDATABASE", "jobs"),
+    ],
+)
+def test_without_a_database_in_the_url_the_error_names_the_one_that_is_used(
+    url: str, variable: str, named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if variable:
+        monkeypatch.setenv(variable, "bob")
+    assert f"PostgreSQL at 127.0.0.1:1, database {named}, schema octostore" in str(error_of(url))
 
 
 def test_the_error_names_the_store_without_the_password() -> None:

@@ -110,6 +110,7 @@ def test_a_log_without_its_database_is_not_a_missing_store(path: Path, tmp_path:
         error = fault(call)
         assert error.reason == "moved"
         assert "-wal" in str(error)
+        assert "restart" not in str(error), "nothing has it open"
     assert listing(path) == before
 
 
@@ -226,7 +227,11 @@ def test_a_file_that_is_put_back_is_used_again(path: Path, tmp_path: Path) -> No
     with octostore.connect(url(path)) as store:
         store.claim_job("job")
         path.rename(tmp_path / "elsewhere.db")
-        assert fault(lambda: store.claim_job("more")).reason == "moved"
+        error = fault(lambda: store.claim_job("more"))
+        assert error.reason == "moved"
+        assert "Move the database and its -wal back in place; if you put a copy there instead" in str(error)
+        shutil.copy(tmp_path / "elsewhere.db", path)
+        assert fault(lambda: store.claim_job("more")).reason == "moved", "only a restart makes it use a copy"
         (tmp_path / "elsewhere.db").rename(path)
         assert store.claim_job("more").status == "claimed"
     assert len(assert_sound(path)) == 2

@@ -51,8 +51,8 @@ def add_command_options(parser: argparse.ArgumentParser) -> None:
         type=seconds,
         default=GRACE_DEFAULT,
         metavar="S",
-        help="time from the stop signal to KILL, at most a tenth of the TTL if the lease is about to expire "
-        f"(default: {GRACE_DEFAULT})",
+        help="time from the stop signal to KILL, at most a tenth of the TTL if the lease is about to expire; does not "
+        f"apply to a signal that `run` gets and passes on (default: {GRACE_DEFAULT})",
     )
     add(
         "--stop-rest",

@@ -21,13 +21,24 @@ _STEPS = {
     "other_user": "find out whose process it is, or start your own server at another address",
     "read_only": "check its permissions, and that it is not a standby",
     "restored_behind": "run `octostore restore --forward` on the machine that has the store",
-    "server": "check the server's log",
+    "server": "correct the URL: its host, port and path must be the server's",
 }
+_STEPS_ELSEWHERE = {
+    "network": "on the server's machine, check that its database is running and reachable (`pg_isready`), and that it "
+    "is not a standby",
+    "server": "check the server's log, and that of any proxy in front of it",
+}
+"""If the server responded, and the problem is behind it."""
 
 
 def next_step(error: Unreachable, address: StoreAddress) -> str:
+    if address.is_server and error.reason in _STEPS_ELSEWHERE:
+        from octostore.client.http.responses import has_answered  # noqa: PLC0415  # the error comes from there
+
+        if has_answered(error):
+            return _STEPS_ELSEWHERE[error.reason]
     if error.reason != "network":
         return _STEPS.get(error.reason, "run `octostore doctor` to find out what is wrong")
     if address.is_server:
         return "check that the server is running (`octostore serve` starts one) and that the URL is right"
-    return "check that the database is running and reachable from here (`pg_isready`)"
+    return "check that the database is running and reachable from here (`pg_isready`), and that it is not a standby"

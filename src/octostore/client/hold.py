@@ -279,7 +279,7 @@ class KeptClaim:
         self._ending: Command[ReleaseReply] | None = None
         """How to settle the claim. None releases it."""
         self._lets_expire = False
-        self.failure: Exception | None = None
+        self.failure: BaseException | None = None
         """What the handler raised, if that was caught and is the job's outcome. For worker loops."""
         self._span: WorkSpan | None = None
         self._is_stuck = False
@@ -599,7 +599,7 @@ class KeptClaim:
                 self._end_span(self._span, getattr(commands[0], "outcome", None) if commands else None, error)
 
     def _end_span(self, span: "WorkSpan", outcome: Outcome | None, error: BaseException | None) -> None:
-        failure: Exception | str | None = self.failure
+        failure: BaseException | str | None = self.failure
         if self._lost.is_set():
             failure = self._loss or LeaseLost(self.job_id, NOT_RENEWED)
         elif isinstance(error, Exception):

@@ -82,6 +82,9 @@ class Deferred(Exception):  # a handler's outcome, not an error
 class Failed(Exception):  # a handler's outcome, not an error
     """Raise this in a handler to fail the job with your own error text, which is recorded as is and not logged.
 
+    Like any other exception, it uses an attempt, and the job is retried while it has attempts left. Nothing that a
+    handler raises fails a job for good: enqueue the job with `max_attempts=1`, or let an operator `cancel` it.
+
     Example:
         >>> def handle(claim):
         ...     raise octostore.Failed("the file has no header")

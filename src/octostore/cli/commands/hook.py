@@ -1,30 +1,40 @@
 """Respond to a hook from an agent's client, in the client's format. `octostore setup` writes the lines that call this.
 
-It reads the client's JSON from stdin, responds at once and always exits with 0, so that an unreachable store does not
-stop the agent. session-start opens a session and tells the agent what it should know; tool-use counts as a heartbeat,
-sent at most once every 30 s; compaction reminds the agent of what it holds; stop does the same once, when the agent
-stops; session-end releases what the agent holds, in the background.
+It reads the client's JSON from stdin, responds at once and exits with 0, so that an unreachable store does not stop the
+agent. session-start opens a session and tells the agent what it should know; tool-use counts as a heartbeat, sent at
+most once every 30 s; compaction reminds the agent of what it holds; stop does the same once, when the agent stops;
+session-end releases what the agent holds, in the background. Any other EVENT does nothing: a newer version may have
+written the line. Only a line without EVENT, or with an unknown option, is an error (exit code 64).
 """
 
 import argparse
 import sys
+from typing import Any
 
 from octostore.agents.hooks.payload import BadPayload, read_payload
 from octostore.cli.hook_call import HookCall
 from octostore.cli.hook_events import EVENTS
-from octostore.cli.subcommands import Arguments, Context
+from octostore.cli.subcommands import Arguments, Context, set_completer
 from octostore.core.errors import OctoStoreError
 
 EXAMPLES = ['echo \'{"session_id": "1"}\' | octostore hook session-start']
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("event", metavar="EVENT", choices=list(EVENTS), help=", ".join(EVENTS))
+    # Without `choices`, because an event that this version does not know is not an error.
+    set_completer(parser.add_argument("event", metavar="EVENT", help=", ".join(EVENTS)), event_names)
+
+
+def event_names(prefix: str, **_: Any) -> list[str]:
+    return [name for name in EVENTS if name.startswith(prefix)]
 
 
 def run(arguments: Arguments, context: Context) -> None:
+    handle = EVENTS.get(arguments.event)
+    if handle is None:
+        return
     try:
-        output = EVENTS[arguments.event](HookCall(read_payload(sys.stdin), context.address))
+        output = handle(HookCall(read_payload(sys.stdin), context.address))
     except BadPayload as problem:
         context.console.print_message(f"hook {arguments.event} ignored its payload: {problem}")
     except (OctoStoreError, OSError) as problem:

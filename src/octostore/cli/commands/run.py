@@ -9,6 +9,10 @@ runs other octostore commands, put the token in a file and set OCTOSTORE_TOKEN_F
 `run` exits with the command's exit code (128 plus the signal number if a signal killed it), 11 if another owner holds
 the job, or 10 if the job is done. If the lease cannot be renewed, the command and everything it started are stopped
 before anyone else can claim the job, and the exit code is 20.
+
+`run` passes the signals it gets (HUP, INT, QUIT, TERM, USR1, USR2) on to the command and waits until it ends, however
+long that takes. --stop-signal and --stop-grace apply if `run` itself stops the command or what it left running: at
+--max-run, with --on-silence stop or --stop-rest, at an operator's request, or before the lease expires.
 """
 
 import argparse
@@ -37,7 +41,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     set_completer(parser.add_argument("job", metavar="JOB", help="job name"), job_names)
     add = parser.add_argument
     add("--metadata", type=json_value, metavar="JSON", help="anything others should see; @FILE also works")
-    add("--wait", type=seconds, default=0, metavar="S", help="how long to wait for the job (default: 0)")
+    add(
+        "--wait",
+        type=seconds,
+        default=0,
+        metavar="S",
+        help="how long to wait for the job, once the store can be reached (default: 0)",
+    )
     add(
         "--no-wait",
         dest="wait",
@@ -70,7 +80,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--on-unreachable",
         choices=["fail", "wait"],
         default="fail",
-        help="if the store cannot be reached: fail with exit code 69, or wait and keep trying (default: fail)",
+        help="if the store cannot be reached: fail with exit code 69, or wait without limit, whatever --wait says, and "
+        "keep trying (default: fail)",
     )
     add_command_options(parser)
 

@@ -15,6 +15,7 @@ NOT_TAKEN = {408, 425, TOO_FAST}
 AGAIN = NOT_TAKEN | {500, 502, 503, 504}
 """The statuses after which the same call may succeed; with one of `NOT_TAKEN` nothing has been done yet."""
 MAX_DIGITS = 9
+_CANNOT_ANSWER = "cannot answer: "
 
 _read_failure = msgspec.json.Decoder(Failure).decode
 
@@ -56,12 +57,17 @@ def _error_for(where: str, status: int, failure: Failure | None, retry_after: st
 def _again(where: str, status: int, failure: Failure | None, retry_after: str | None) -> Exception:
     problem = f"HTTP status {status}" if failure is None else failure.error
     reason = "busy" if status == TOO_FAST else (failure and failure.reason) or "server"
-    fault = Unreachable(f"the server at {where} cannot answer: {problem}", reason=reason)
+    fault = Unreachable(f"the server at {where} {_CANNOT_ANSWER}{problem}", reason=reason)
     if fault.is_lasting:
         return fault
     # Proxies say it only in the header.
     pause_ms = (failure and failure.retry_after_ms) or _milliseconds(retry_after)
     return TryAgain(fault, pause_ms, was_taken=status not in NOT_TAKEN)
+
+
+def has_answered(error: Unreachable) -> bool:
+    """Whether the server, or a proxy in front of it, responded that it cannot answer, and why."""
+    return _CANNOT_ANSWER in str(error)
 
 
 def _milliseconds(retry_after: str | None) -> int:

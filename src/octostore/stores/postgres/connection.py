@@ -14,6 +14,7 @@ from psycopg.abc import PQGen
 from psycopg.abc import Transformer as TransformerProtocol
 from psycopg.adapt import Transformer
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import Conninfo
 from psycopg.pq.abc import PGresult
 
 from octostore.core.errors import InvalidInput, Unreachable
@@ -64,9 +65,16 @@ class DatabaseAddress(NamedTuple):
         hosts, ports = str(known.get("host", "")).split(","), str(known.get("port", "")).split(",")
         ports += [ports[-1]] * (len(hosts) - len(ports))
         where = ",".join(f"{host}:{port}" if port else host for host, port in zip(hosts, ports, strict=False))
-        return (
-            f"PostgreSQL at {where or 'its default address'}, database {known.get('dbname', '')}, schema {self.schema}"
-        )
+        return f"PostgreSQL at {where or 'its default address'}, database {_database(known)}, schema {self.schema}"
+
+
+def _database(known: dict[str, Any]) -> str:
+    """Which database libpq uses: by default, the one named after the user."""
+    if "service" in known and "dbname" not in known:
+        return f"of service {known['service']}"
+    defaults = {one.keyword.decode(): one.val.decode() for one in Conninfo.get_defaults() if one.val}
+    given = defaults | known
+    return str(given.get("dbname") or given.get("user", ""))
 
 
 def parse_address(url: str) -> DatabaseAddress:

@@ -49,6 +49,9 @@ _REFUSALS: tuple[tuple[re.Pattern[str], str, str], ...] = (
 )
 """What servers and poolers say when refusing a connection: text without an error code, matched in English only."""
 
+_READ_ONLY = re.compile(r"connection to server .*(session is read-only|server is in hot standby mode)")
+"""What libpq says about a host that is not the `target_session_attrs` we want."""
+
 
 @contextmanager
 def translating_faults(address: DatabaseAddress) -> Iterator[None]:
@@ -88,6 +91,13 @@ def is_lost(error: BaseException) -> bool:
 def _unreachable(address: DatabaseAddress, error: psycopg.Error) -> Unreachable:
     if isinstance(error, errors.ReadOnlySqlTransaction):
         return Unreachable(f"{address} cannot be written to: is it a standby? ({_said(error)})", reason="read_only")
+    if error.sqlstate is None and (refusal := _READ_ONLY.search(str(error))):
+        # The reason of an outage, not `read_only`: during a failover, only the standby answers, and retrying helps.
+        return Unreachable(
+            f"{address} is read-only, perhaps a standby: check that the primary is running and that the URL names it "
+            f"({refusal.group()})",
+            reason="network",
+        )
     return Unreachable(
         f"{address} does not answer: check that it is running and reachable from here ({_said(error)})",
         reason="network",

@@ -62,7 +62,12 @@ class OpenedFile:
     def check(self) -> None:
         """Never reply from a file that nobody else can find any more."""
         if not self.is_in_place:
-            raise moved(self._path, "it was moved, replaced or deleted while this process had it open")
+            raise Unreachable(
+                f"the store at {self._path} cannot be used: it was moved, replaced or deleted while this process had "
+                "it open. Move the database and its -wal back in place; if you put a copy there instead, or restore a "
+                "backup (`octostore restore`), restart this process",
+                reason="moved",
+            )
 
     def _found(self) -> tuple[int, int] | None:
         try:
@@ -75,6 +80,6 @@ class OpenedFile:
 def moved(path: str, what: str) -> Unreachable:
     return Unreachable(
         f"the store at {path} cannot be used: {what}. Put the database and its -wal back in place, or restore a backup "
-        "(`octostore restore`), and restart",
+        "(`octostore restore`)",
         reason="moved",
     )
