@@ -225,6 +225,17 @@ def test_a_file_that_is_not_a_store_is_unreachable(clean: Path) -> None:
     assert f"store sqlite:///{folder}/octostore.db (from OCTOSTORE_URL)" in named.err
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["claim x", "claim x --keep --owner o", "enqueue k", "owner x", "list", "run x -- true", "work q -- true"],
+)
+def test_a_store_in_memory_is_refused(line: str) -> None:
+    """Each command would have its own, so two of them could do the same job."""
+    done = run_cli(*line.split(), OCTOSTORE_URL="memory:")
+    assert (done.code, done.out) == (64, "")
+    assert "url is `memory:`, a store that ends with the command; use a file, a database or a server" in done.err
+
+
 def test_a_folder_that_cannot_be_created_is_reported() -> None:
     done = run_cli("list", OCTOSTORE_HOME="/proc/nowhere")
     assert (done.code, done.out) == (69, "")

@@ -37,7 +37,7 @@ class KeptSummary(msgspec.Struct, frozen=True):
 
 def claim_and_keep(arguments: Arguments, context: Context, claim: Claim) -> int:
     owner = claiming_owner(None) if arguments.owner is None else arguments.owner
-    _check(arguments, context.address.url)
+    _check(arguments)
     process = watched(arguments.while_pid)
     leases = KeptLeases.of_store(context.address.url)
     leases.prepare(owner)
@@ -59,9 +59,7 @@ def claim_and_keep(arguments: Arguments, context: Context, claim: Claim) -> int:
     return print_claim(reply, context.console, kept=kept)
 
 
-def _check(arguments: Arguments, url: str | None) -> None:
-    if (url or "").lower().startswith("memory:"):
-        raise InvalidInput("--keep", "needs a store that outlives this command; `memory:` does not")
+def _check(arguments: Arguments) -> None:
     if arguments.lease:
         raise InvalidInput("--lease", "prints the lease, which --keep stores for you instead; use only one of them")
     check_ttl_is_safe_here(arguments.ttl)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from octostore.core.errors import InvalidInput
 from octostore.stores.opening import URL_VARIABLE, default_path, is_server
 
 if TYPE_CHECKING:
@@ -32,7 +33,15 @@ class StoreAddress(msgspec.Struct, frozen=True):
     def with_source(self) -> str:
         return f"{self} ({f'from {self.source}' if self.source else f'the default: {URL_VARIABLE} is not set'})"
 
+    def check_lasts(self) -> None:
+        """Each command would have an empty store in memory to itself, and succeed."""
+        if self.url is not None and self.url.lower().startswith("memory:"):
+            raise InvalidInput(
+                "url", "is `memory:`, a store that ends with the command; use a file, a database or a server"
+            )
+
     def open(self) -> "OctoStore":
+        self.check_lasts()
         from octostore.cli.visible_log import escape_log_lines  # noqa: PLC0415  # as late as possible
         from octostore.client.connect import connect  # noqa: PLC0415  # most of what a command has to wait for
 
@@ -48,6 +57,7 @@ class StoreAddress(msgspec.Struct, frozen=True):
 
     def open_reader(self) -> "Reader":
         """Open it for reading only, which imports much less."""
+        self.check_lasts()
         if self.is_server:
             return self.open()
         from octostore.client.read_only import open_read_only  # noqa: PLC0415
