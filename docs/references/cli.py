@@ -18,7 +18,8 @@ An error is a document with `error` and `code`; the [exit code](#exit-codes) say
 
 JOB is the exact name of a job, or the start of a generated name (`job-` and at least 8 hexadecimal digits) if only one
 job matches. `claim`, `run` and `enqueue` never create a job from a truncated generated name. If nobody has ever claimed
-or enqueued a name, the command says so and suggests the closest existing names.
+or enqueued a name, the command says so and suggests the closest existing names. Put `--` before a name that begins with
+`-`, after all options.
 
 Durations (`S`) are seconds, or `2m`, `1h30m`, `90d`. Pass JSON as an argument, in a file (`@FILE`) or on stdin (`-`).
 """

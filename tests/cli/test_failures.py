@@ -120,7 +120,7 @@ MISUNDERSTOOD = [
     (["owner", "J", "K"], "unexpected argument 'K'"),
     (["claim", "J", "--ttl"], "argument --ttl: expected one argument"),
     (["hand-over", "S"], "the following arguments are required: --to"),
-    (["owner", "J", "--", "ls"], "owner takes nothing after --"),
+    (["owner", "J", "--", "ls"], "unexpected argument 'ls'"),
     (["run", "J"], "no command given; use `octostore run JOB [options] -- COMMAND …`"),
     (["work", "Q", "./do.sh"], "put `--` before the command: `octostore work Q -- ./do.sh`"),
     (["work", "Q", "./do it.sh", "-v"], "put `--` before the command: `octostore work Q -- './do it.sh' …`"),

@@ -25,6 +25,14 @@ def names(cli: Cli) -> tuple[str, str]:
     return f"{name}-deploy", f"{name}-delpoy"
 
 
+def test_a_name_that_begins_with_a_hyphen_goes_after_two(cli: Cli) -> None:
+    name = f"-{cli.job}"
+    lease = cli.call("claim", "--owner", "ann", "--json", "--", name).json["lease_id"]
+    assert cli.call("owner", "--json", "--", name).json["owner"] == "ann"
+    assert [job["job_id"] for job in cli.call("list", "--json", "--", name).json["jobs"]] == [name]
+    assert cli.run("release", "--lease-id", lease, "--", name).code == 0
+
+
 # Names that nobody has used
 
 

@@ -163,22 +163,22 @@ def configure(parser: Parser, command: Subcommand) -> None:
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Options may come before or after the subcommand. Raises `UsageError`."""
+    """Options may come before or after the subcommand, and end at `--`. Raises `UsageError`."""
     own, command_line = _split(arguments)
     word = _command_of(own)
     named = BY_NAME.get(word or "")
     parser = new_parser(() if named is None else [named])
     if word is not None and named is None:
         parser.error(f"unknown command {word!r}{_did_you_mean(word, BY_NAME)}")
+    takes_command = named is not None and parser.nested[named.name].get_default("takes_command") is True
+    if command_line and not takes_command:
+        own, command_line = [*own, "--", *command_line], []  # a job's name may begin with a hyphen
     parsed, unknown = parser.parse_known_args(own)
     subparser = parser.nested[parsed.command]
-    takes_command = hasattr(parsed, "takes_command")
     if takes_command and not command_line and not unknown:
         subparser.error(f"no command given; use `{subparser.short_usage}`")
     if unknown:
         subparser.error(_explain_unknown(unknown, subparser, parsed, takes_command=takes_command and not command_line))
-    if command_line and not takes_command:
-        subparser.error(f"{parsed.command} takes nothing after --")
     parsed.command_line = command_line
     return parsed
 
