@@ -380,6 +380,18 @@ def test_the_next_owner_reads_the_whole_checkpoint(cli: Cli) -> None:
     assert json.dumps({"next": "x" * 400}) in cli.run("claim", cli.job, "--owner", "bob").out
 
 
+def test_a_job_of_a_full_queue_claimed_by_name(cli: Cli, queue: str) -> None:
+    for name in (cli.job, f"{cli.job}-2"):
+        cli.store.enqueue("build", queue=queue, job_id=name)
+    cli.call("queue", "set", queue, "--max-claimed", "1")
+    cli.call("claim", cli.job)
+    full = f"its queue {queue} is full: only 1 may be claimed at once"
+    assert cli.call("claim", f"{cli.job}-2") == (11, f"delayed {cli.job}-2: {full}\n", "")
+    assert cli.call("claim", f"{cli.job}-2", "--json").json["max_claimed"] == 1
+    ran = cli.run("run", f"{cli.job}-2", "--", "true")
+    assert (ran.code, full in ran.err) == (11, True)
+
+
 def test_pausing_and_resuming_a_queue(cli: Cli, queue: str) -> None:
     cli.store.enqueue("build", queue=queue, job_id=cli.job)
     paused = cli.call("queue", "set", queue, "--pause", "--reason", "deploying", "--max-claimed", "3")

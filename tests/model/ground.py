@@ -113,10 +113,12 @@ class Ground:
         return [job.claim for job in self.jobs.values() if job.claim]
 
     def hands_out(self, queue: str) -> bool:
-        """Neither paused nor full."""
+        return queue not in self.pauses and self.limit_reached(queue) is None
+
+    def limit_reached(self, queue: str) -> int | None:
         limit = self.limits.get(queue)
         claimed = sum(1 for job in self.jobs.values() if job.queue == queue and job.claim)
-        return queue not in self.pauses and (limit is None or claimed < limit)
+        return None if limit is None or claimed < limit else limit
 
     # Expiry
 

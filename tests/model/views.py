@@ -173,6 +173,7 @@ def delayed(ground: Ground, job: Job, until: int) -> Reply:
         "error": job.error,
         "previous": previous(job),
         "pause": ground.pauses.get(job.queue or ""),
+        "max_claimed": ground.limit_reached(job.queue) if job.queue and job.available_at <= ground.now else None,
     }
     return Reply("ClaimReply", fields)
 

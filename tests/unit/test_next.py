@@ -288,6 +288,17 @@ def test_a_full_queue_is_looked_at_again_in_a_second(world: World) -> None:
         assert reply.retry_after_ms == 1_000, reply
 
 
+def test_a_job_claimed_by_name_from_a_full_queue_says_so(world: World) -> None:
+    world.do(SetQueue(queue="default", max_claimed=1))
+    enqueue(world, "first")
+    enqueue(world, "second")
+    enqueue(world, "later", run_at=START_MS + 10_000)
+    claim_next(world)
+    second, later = (world.do(ClaimJob(job_id=name, owner="worker")) for name in ("second", "later"))
+    assert (second.status, second.max_claimed, second.pause) == ("delayed", 1, None)
+    assert (later.status, later.max_claimed, later.retry_after_ms) == ("delayed", None, 10_000)
+
+
 def test_a_queue_is_looked_at_again_in_a_minute_at_the_latest(world: World) -> None:
     enqueue(world, "later", run_at=START_MS + 3_600_000)
     assert claim_next(world).retry_after_ms == 60_000

@@ -9,7 +9,7 @@ import msgspec
 from octostore.cli import exit_codes, words
 from octostore.cli.console import Console
 from octostore.cli.story import describe_attempts
-from octostore.core.queue_words import pause_in_words, queue_in_words
+from octostore.core.queue_words import obstacle_in_words, queue_in_words
 from octostore.core.replies import ClaimReply, QueueStatus
 from octostore.wire.responses import claim_response
 
@@ -69,10 +69,12 @@ def _lines(reply: ClaimReply, console: Console, again: str) -> Iterator[str]:
 
 def _delayed(reply: ClaimReply, console: Console, now: datetime) -> Iterator[str]:
     what = f"{console.style('delayed', 'yellow')} {reply.job_id}"
+    obstacle = obstacle_in_words(reply)
+    if obstacle is not None:
+        yield f"{what}: {obstacle}"
     if reply.pause is not None:
-        yield f"{what}: its queue {reply.queue} is {pause_in_words(reply.pause)}"
         yield f"  resume     octostore queue set {words.shell_quote(reply.queue or '')} --resume"
-    elif reply.available_at is not None:
+    elif obstacle is None and reply.available_at is not None:
         when = f"{words.clock(reply.available_at, now)} UTC, in {words.until(reply.available_at, now)}"
         yield f"{what}: cannot be claimed before {when}"
 

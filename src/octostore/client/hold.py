@@ -30,7 +30,7 @@ from octostore.core.errors import (
 )
 from octostore.core.limits import ERROR_BYTES
 from octostore.core.model import Outcome
-from octostore.core.queue_words import pause_in_words, queue_in_words
+from octostore.core.queue_words import obstacle_in_words, queue_in_words
 from octostore.core.replies import (
     AttemptView,
     CheckpointReply,
@@ -89,9 +89,8 @@ def refusal(reply: ClaimReply) -> OctoStoreError:
             f"job {job_id!r} is dead ({reply.error or 'out of attempts or cancelled'}); requeue it to run it again",
             status="dead",
         )
-    if reply.pause is not None:
-        paused = f"its queue {reply.queue} is {pause_in_words(reply.pause)}"
-        return Conflict(f"job {job_id!r} cannot be claimed now: {paused}", status=reply.status)
+    if (obstacle := obstacle_in_words(reply)) is not None:
+        return Conflict(f"job {job_id!r} cannot be claimed now: {obstacle}", status=reply.status)
     when = f"before {reply.available_at:%Y-%m-%d %H:%M:%S} UTC" if reply.available_at else "now"
     return Conflict(f"job {job_id!r} cannot be claimed {when}", status=reply.status)
 

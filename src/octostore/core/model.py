@@ -224,9 +224,14 @@ class Queue(msgspec.Struct):
     claimed: int = 0
 
     @property
+    def is_full(self) -> bool:
+        """Whether as many of its jobs are claimed as may be."""
+        return self.max_claimed is not None and self.claimed >= self.max_claimed
+
+    @property
     def hands_out(self) -> bool:
-        """Whether its jobs, if any, can be claimed: it is neither paused nor full."""
-        return self.pause is None and (self.max_claimed is None or self.claimed < self.max_claimed)
+        """Whether its jobs, if any, can be claimed."""
+        return self.pause is None and not self.is_full
 
 
 class Token(SecretFree, msgspec.Struct):

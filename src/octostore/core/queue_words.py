@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from octostore.core.replies import PauseView, QueueStatus
+from octostore.core.replies import ClaimReply, PauseView, QueueStatus
 
 
 def queue_in_words(status: QueueStatus) -> str:
@@ -24,6 +24,19 @@ def pause_in_words(pause: PauseView) -> str:
     return f"paused by {pause.by}" + (f" ({pause.reason})" if pause.reason else "")
 
 
+def obstacle_in_words(reply: ClaimReply) -> str | None:
+    """Why the queue of a delayed job hands out nothing; None if the job only waits for its time."""
+    if reply.pause is not None:
+        return f"its queue {reply.queue} is {pause_in_words(reply.pause)}"
+    if reply.max_claimed is not None:
+        return f"its queue {reply.queue} is full: {_limit(reply.max_claimed)}"
+    return None
+
+
+def _limit(max_claimed: int) -> str:
+    return f"only {max_claimed:,} may be claimed at once"
+
+
 def _all_settled(status: QueueStatus, queue: str, settled: str) -> str:
     if status.kinds is not None:
         return f"nothing of kind {' or '.join(status.kinds)} is left in {queue}" + (
@@ -36,7 +49,7 @@ def _all_settled(status: QueueStatus, queue: str, settled: str) -> str:
 
 def _unsettled(status: QueueStatus) -> Iterator[str]:
     if status.ready:
-        limit = "" if status.max_claimed is None else f" (only {status.max_claimed:,} may be claimed at once)"
+        limit = "" if status.max_claimed is None else f" ({_limit(status.max_claimed)})"
         yield f"{_count(status, status.ready)} ready{limit}"
     if status.claimed:
         more = ", …" if status.claimed > len(status.owners) else ""

@@ -126,8 +126,8 @@ class ClaimReply(Reply, frozen=True, dict=True):
     - `held`: `owner` has had it since `claimed_at`, was alive at `heartbeat_at`, and keeps it until `expires_at`, or
       longer if it sends another heartbeat.
     - `done`: finished, with `result`.
-    - `delayed`: no one owns the job, but it cannot be claimed before `available_at` (backoff, schedule, lock delay,
-      full queue), or while its queue is paused (`pause`).
+    - `delayed`: no one owns the job, but it cannot be claimed before `available_at` (backoff, schedule, lock delay),
+      while its queue is paused (`pause`), or while as many of its queue's jobs are claimed as may be (`max_claimed`).
     - `dead`: it exhausted its attempts or was cancelled, and waits for a person to requeue it.
     - `empty` (`claim_next`, `claim_task`): nothing in the queue can be claimed now. `queue_status` says what else is in
       it, and `available_at` says when the next job is due.
@@ -181,6 +181,8 @@ class ClaimReply(Reply, frozen=True, dict=True):
     """Whether every job in the queue is done or dead."""
     queue_status: "QueueStatus | None" = None
     pause: "PauseView | None" = None
+    max_claimed: int | None = None
+    """The limit of the job's queue, if that is why the job cannot be claimed."""
     traceparent: str | None = None
     """The W3C trace context in which the job was enqueued."""
     attempt_traceparent: str | None = None

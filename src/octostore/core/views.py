@@ -233,6 +233,8 @@ def held_reply(ws: WorkingSet, job: Job, claim: Claim) -> replies.ClaimReply:
 
 
 def delayed_reply(ws: WorkingSet, job: Job, available_at: int) -> replies.ClaimReply:
+    queue = None if job.queue is None else ws.queues[job.queue]
+    is_due = job.available_at <= ws.now
     return replies.ClaimReply(
         status="delayed",
         job_id=job.job_id,
@@ -242,7 +244,8 @@ def delayed_reply(ws: WorkingSet, job: Job, available_at: int) -> replies.ClaimR
         retry_after_ms=available_at - ws.now,
         error=job.error,
         previous=previous(job),
-        pause=None if job.queue is None else pause_view(ws.queues[job.queue]),
+        pause=pause_view(queue),
+        max_claimed=queue.max_claimed if queue is not None and queue.is_full and is_due else None,
     )
 
 

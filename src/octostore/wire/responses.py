@@ -84,13 +84,14 @@ class Done(_Claim, tag="done"):
 
 
 class Delayed(_Claim, tag="delayed"):
-    """Nobody owns the job, but it cannot be claimed before `available_at`, or while its queue is paused."""
+    """Nobody owns the job, but it cannot be claimed before `available_at`, or while its queue is paused or full."""
 
     available_at: Moment
     retry_after_ms: int
     error: str | None
     previous: list[AttemptView]
     pause: PauseView | None
+    max_claimed: Annotated[int | None, Meta(description="The limit of the queue, if that is why.")]
 
 
 class Dead(_Claim, tag="dead"):
