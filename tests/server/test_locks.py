@@ -477,6 +477,7 @@ def test_an_invalid_name_is_refused(server: ServerProcess, ann: str, method: str
     body = {"lease_id": UNKNOWN} if method == "POST" else None
     response = server.request(method, f"/locks/{name}{call}", body, token=ann)
     assert is_refused(response, 400, "invalid_lock_name")
+    assert (response.json["field"], response.json["error"].partition(" ")[0]) == ("name", "name")
 
 
 def test_a_missing_or_wrong_token_is_refused(server: ServerProcess) -> None:

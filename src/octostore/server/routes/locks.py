@@ -37,6 +37,8 @@ METADATA = "host=runner-7 build=1842"
 SOON = {"expires_at": IN_A_MINUTE, "renew_after_ms": 30_000}
 HELD = {"name": "deploy-main", "status": "held", "expires_at": IN_A_MINUTE, "metadata": METADATA}
 CODES = {"job_id": "invalid_lock_name", "ttl_seconds": "invalid_ttl"}
+NAMES = {"job_id": "name"}
+"""Fields under the names that lock clients know."""
 BEATS_PER_TTL = 2
 """The heartbeats per TTL that lock clients have always sent; others send more (`core/beats.py`)."""
 _USUAL_LEASE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -45,7 +47,9 @@ _USUAL_LEASE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 def with_lock_codes(error: OctoStoreError) -> Exception:
     """Translate an error to the code that lock clients know."""
     if isinstance(error, InvalidInput) and error.field in CODES:
-        return refuse(CODES[error.field], str(error), field=error.field, limit=error.limit, size=error.size)
+        code = CODES[error.field]
+        error = error.about(NAMES.get(error.field, error.field))
+        return refuse(code, str(error), field=error.field, limit=error.limit, size=error.size)
     if isinstance(error, LeaseLost):
         return _not_current(404)
     if isinstance(error, LimitExceeded):
