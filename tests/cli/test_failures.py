@@ -210,6 +210,15 @@ def test_a_server_that_is_not_running_is_unreachable() -> None:
     assert f"octostore:   store {NOWHERE} (from OCTOSTORE_URL)\n" in by_variable.err
     assert (by_option.out, by_variable.out) == ("", "")
     assert (as_json.json["code"], as_json.json["reason"]) == ("unreachable", "network")
+    assert as_json.json["details"].startswith("check that the server is running")
+    assert as_json.json["retry_after_ms"] == 1_000
+
+
+def test_without_a_store_trying_again_is_not_the_advice(clean: Path) -> None:
+    failure = run_cli("list", "--json", OCTOSTORE_HOME=str(clean / "none")).json
+    assert failure["reason"] == "no_store"
+    assert failure["details"].startswith("if this is the right store, claim or enqueue a job to create it")
+    assert "retry_after_ms" not in failure
 
 
 def test_a_file_that_is_not_a_store_is_unreachable(clean: Path) -> None:

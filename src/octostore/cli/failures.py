@@ -31,6 +31,8 @@ def print_failure(error: OctoStoreError, context: Context) -> int:
     if context.console.is_json:
         failure = failure_from_error(error)
         failure.similar = similar or None
+        if isinstance(error, Unreachable) and error.reason != "address":
+            failure.details = next_step(error, context.address)
         context.console.print_result(failure)
     context.console.print_message(str(error))
     if similar:

@@ -55,7 +55,7 @@ UNREACHABLE_RETRY_MS = 1_000
 def failure_from_error(error: OctoStoreError) -> Failure:
     attributes = {name: value for name, value in vars(error).items() if name in Failure.__struct_fields__}
     failure = Failure(error=str(error), code=error.code, details=error_kind(error.code).advice, **attributes)
-    if isinstance(error, Unreachable):
+    if isinstance(error, Unreachable) and not error.is_lasting:
         failure.retry_after_ms = UNREACHABLE_RETRY_MS
     return failure
 
