@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.async_as_sync import Loop
 from tests.support.cli import run_cli
-from tests.support.mcp import Agent
+from tests.support.mcp import Agent, Mode
 from tests.support.postgres import new_schema
 from tests.support.processes import PATIENCE_SECONDS, free_port, until
 from tests.support.server import ServerProcess
@@ -42,6 +42,33 @@ def test_an_agent_that_may_only_read_is_not_allowed_to_claim(server: ServerProce
             assert "Trying again will not help" in refused.next
         assert token not in "".join(reader.said) + reader.stderr
     assert server.events("job") == []
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_without_a_token_the_tools_say_how_to_set_one(
+    server: ServerProcess, loop: Loop, tmp_path: Path, mode: Mode
+) -> None:
+    home = tmp_path / "home"
+    env = {"OCTOSTORE_URL": server.url, "OCTOSTORE_HOME": str(home)}
+    with Agent(loop, tmp_path, "ann", env=env, mode=mode) as ann:
+        for asked in (ann.call("claim_job", job_id="job"), ann.call("my_claims")):
+            assert (asked.is_error, asked.status, "field" in asked.document) == (True, "not_set_up", False)
+            assert "set OCTOSTORE_TOKEN or OCTOSTORE_TOKEN_FILE" in asked.document["error"]
+            assert "Tell your user what `error` says" in asked.next
+            assert "OCTOSTORE_TOKEN_FILE belong in this MCP server's `env`" in asked.next
+    assert "token is required" in ann.stderr
+    assert server.events("job") == []
+
+
+def test_a_token_file_that_is_written_later(server: ServerProcess, loop: Loop, tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    env = {"OCTOSTORE_URL": server.url, "OCTOSTORE_TOKEN_FILE": str(path)}
+    with Agent(loop, tmp_path, "ann", env=env) as ann:
+        asked = ann.call("claim_job", job_id="job")
+        assert (asked.status, str(path) in asked.document["error"]) == ("not_set_up", True)
+        path.touch(0o600)
+        path.write_text(server.token)
+        assert ann.call("claim_job", job_id="job").status == "claimed"
 
 
 def test_a_server_that_is_gone_is_unreachable_and_the_lease_is_lost(
@@ -104,6 +131,12 @@ def test_an_invalid_url_is_reported_at_once() -> None:
     done = run_cli("mcp", "--url", "ftp://example.org")
     assert (done.code, done.out) == (64, "")
     assert "octostore: url" in done.err
+
+
+def test_an_invalid_url_is_reported_to_the_agent(loop: Loop, tmp_path: Path) -> None:
+    with Agent(loop, tmp_path, "ann", "--url", "ftp://example.org", env={}) as ann:
+        asked = ann.call("claim_job", job_id="job")
+        assert (asked.is_error, asked.status, asked.document["error"][:3]) == (True, "not_set_up", "url")
 
 
 def test_it_needs_neither_the_sdk_nor_its_dependencies(tmp_path: Path) -> None:

@@ -139,37 +139,62 @@ def test_a_handle_works_only_for_its_principal(world: World) -> None:
         ("checkpoint", {"handle": handle, "data": "mine"}),
         ("release_task", {"handle": handle}),
         ("release_job", {"handle": handle}),
-        ("my_claims", {"handles": [handle]}),
     ]
     alive = [world.bob.refused(tool, **arguments) for tool, arguments in calls]
-    assert {refusal["code"] for refusal in alive} == {"not_allowed"}
-    refusal = f"this handle of the claim {job!r} was not issued to the principal of this token"
-    assert {refusal["error"] for refusal in alive} == {refusal}
+    assert alive == [refused_claim(handle)] * len(calls)
     assert world.job(job) == before
     world.agent("ann").do("release_job", handle=handle)  # with another token of the same principal
     assert [world.bob.refused(tool, **arguments) for tool, arguments in calls] == alive  # nobody learns that it ended
     name, mark, seal = handle.split("~")
-    for forged in (f"{name}~{int(mark) + 1}~{seal}", f"{name}x~{mark}~{seal}", f"{name}~{mark}~{seal[:-1]}"):
-        assert world.ann.refused("report_progress", handle=forged)["code"] == "not_allowed"
-    for nonsense in ("", job, f"{name}~{mark}", "~~~", "é~1~é"):
-        assert world.ann.refused("report_progress", handle=nonsense)["code"] in {"invalid_input", "not_allowed"}
+    forged = [f"{name}~{int(mark) + 1}~{seal}", f"{name}x~{mark}~{seal}", f"{name}~{mark}~{seal[:-1]}", f"{handle}0"]
+    for wrong in (*forged, "", job, f"{name}~{mark}", "~~~", "é~1~é"):
+        assert world.ann.refused("report_progress", handle=wrong) == refused_claim(wrong)
 
 
-def test_one_wrong_handle_among_many_changes_nothing(world: World) -> None:
+def refused_claim(handle: str) -> dict[str, str]:
+    """The same for every wrong handle, wherever it comes from."""
+    how = "pass it exactly as the reply to your claim returned it, with a token of the same principal"
+    return {
+        "error": f"handle {handle!r} is not the handle of any of your claims: {how}",
+        "code": "invalid_input",
+        "details": "Nothing was changed. Correct the arguments and call again.",
+        "field": "handle",
+    }
+
+
+def test_wrong_handles_among_many_are_reported_and_the_others_are_renewed(world: World) -> None:
     jobs = [world.new_name() for _ in range(3)]
-    handles = [world.ann.do("claim_job", job_id=job)["handle"] for job in jobs]
-    before = [world.job(job) for job in jobs]
+    claims = [world.ann.do("claim_job", job_id=job) for job in jobs]
+    handles = [claim["handle"] for claim in claims]
     strange = world.bob.do("claim_job", job_id=world.new_name())["handle"]
-    assert world.ann.refused("my_claims", handles=[*handles, strange])["code"] == "not_allowed"
-    refusal = world.ann.refused("my_claims", handles=[*handles, "cut~off"])
-    assert refusal["error"].startswith("handle 'cut~off' is not a handle")
-    assert [world.job(job) for job in jobs] == before
-    assert {claim["status"] for claim in world.ann.do("my_claims", handles=handles)["claims"]} == {"claimed"}
+    session = world.ann.do("open_session", session_id=world.new_name("session"))["handle"]
+    wrong = [strange, "cut~off", session]
+    reply = world.ann.do("my_claims", handles=[wrong[0], handles[0], wrong[1], *handles[1:], wrong[2]])
+    assert "`invalid`" in reply["next"]
+    states = {state["handle"]: state for state in reply["claims"]}
+    for claim in claims:
+        state = states[claim["handle"]]
+        assert (state["status"], state["job_id"]) == ("claimed", claim["job_id"])
+        assert moment(state["expires_at"]) > moment(claim["expires_at"])
+    assert [states[handle].keys() for handle in wrong] == [{"handle", "status", "why"}] * 3
+    assert {states[handle]["status"] for handle in wrong} == {"invalid"}
+    assert [states[handle]["why"] for handle in wrong[:2]] == [refused_claim(handle)["error"] for handle in wrong[:2]]
+    assert "is the handle of a session" in states[session]["why"]
+    assert "next" not in world.ann.do("my_claims", handles=handles)
 
 
 def test_a_handle_of_a_claim_is_not_one_of_a_session(world: World) -> None:
-    handle = world.ann.do("claim_job", job_id=world.new_name())["handle"]
-    assert world.ann.refused("close_session", handle=handle)["code"] == "not_allowed"
+    claim = world.ann.do("claim_job", job_id=world.new_name())["handle"]
+    session = world.ann.do("open_session", session_id=world.new_name("session"))["handle"]
+    for tool, handle, kind, needed in (
+        ("close_session", claim, "claim", "session, as open_session returned it"),
+        ("report_progress", session, "session", "claim, as the reply to your claim returned it"),
+    ):
+        refusal = world.ann.refused(tool, handle=handle)
+        assert refusal["code"] == "invalid_input"
+        assert refusal["error"] == f"handle {handle!r} is the handle of a {kind}: pass that of a {needed}"
+        other = world.bob.refused(tool, handle=handle)  # who does not learn what it is
+        assert other["error"].startswith(f"handle {handle!r} is not the handle of any of your ")
 
 
 def test_a_claim_that_has_expired_is_lost_and_the_successor_continues(world: World) -> None:
@@ -289,7 +314,7 @@ def test_a_token_of_the_same_name_with_another_prefix_is_somebody_else(world: Wo
     prefix = f"{world.new_name('team')}-"
     both = world.agent("fay"), world.agent("fay", prefix=prefix)
     handle = both[0].do("claim_job", job_id=f"{prefix}one")["handle"]
-    assert both[1].refused("report_progress", handle=handle)["code"] == "not_allowed"
+    assert both[1].refused("report_progress", handle=handle)["code"] == "invalid_input"
 
 
 # Sessions
@@ -303,7 +328,7 @@ def test_a_session_keeps_its_claims_alive_and_is_handed_over_with_them(world: Wo
     renewed = world.ann.do("report_progress", handle=claimed["handle"])
     assert moment(renewed["expires_at"]) > moment(claimed["expires_at"])  # which is when the session expires
     world.ann.do("save_session", handle=opened["handle"], context={"step": 3}, phase="executing")
-    assert world.bob.refused("hand_over_session", handle=opened["handle"], to_agent="bob")["code"] == "not_allowed"
+    assert world.bob.refused("hand_over_session", handle=opened["handle"], to_agent="bob")["code"] == "invalid_input"
     assert world.ann.do("hand_over_session", handle=opened["handle"], to_agent="night")["jobs"] == [job]
     for tool, handle in (("report_progress", claimed["handle"]), ("close_session", opened["handle"])):
         assert world.ann.refused(tool, handle=handle)["code"] == "lease_lost"
@@ -323,7 +348,7 @@ def test_a_session_has_one_task_at_a_time(world: World) -> None:
     first, second = [world.ann.do("enqueue_job", kind="review", queue=queue)["job_id"] for _ in range(2)]
     opened = world.ann.do("open_session", session_id=session, owner="day")
     in_session = {"handle": opened["handle"], "queue": queue}
-    assert world.bob.refused("claim_task", **in_session)["code"] == "not_allowed"
+    assert world.bob.refused("claim_task", **in_session)["code"] == "invalid_input"
     claimed = world.ann.do("claim_task", **in_session, request_id="r")
     assert (claimed["job_id"], claimed["session_id"], claimed["owner"]) == (first, session, "day")
     assert world.ann.do("claim_task", **in_session, request_id="r")["handle"] == claimed["handle"]

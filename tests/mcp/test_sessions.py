@@ -1,10 +1,11 @@
 """Sessions: context that outlives an agent, claims that end together, and a hand-over from one agent to another."""
 
 import signal
+from datetime import datetime
 
 from tests.mcp.conftest import NewAgent, World
 from tests.mcp.test_ending import on_a_file
-from tests.support.processes import until
+from tests.support.processes import PATIENCE_SECONDS, until
 
 
 def types_of(world: World, session: str) -> list[str]:
@@ -158,6 +159,53 @@ def test_a_killed_agents_session_is_resumed_with_what_was_in_flight(world: World
     again = world.ann.call("claim_task", session_id=session, queue=queue, wait=60).document
     assert (again["job_id"], again["checkpoint"], again["attempt"]) == (task, {"step": 4}, 2)
     assert world.ann.call("release_task", job_id=task).document["status"] == "done"
+    world.ann.call("close_session", session_id=session)
+
+
+@on_a_file
+def test_a_lost_task_in_its_backoff_is_claimed_by_name(world: World, new_agent: NewAgent) -> None:
+    session, queue = world.new_name("session"), world.new_name("queue")
+    lost, other = [world.ann.call("enqueue_job", kind="review", queue=queue).document["job_id"] for _ in range(2)]
+    zoe = new_agent("zoe")
+    zoe.call("open_session", session_id=session, ttl=1)
+    zoe.call("claim_task", session_id=session, queue=queue)
+    for _ in range(3):  # each failure makes the backoff longer
+        zoe.call("release_task", job_id=lost, outcome="failed", error="the tests fail")
+        world.store.requeue(lost, keep_attempts=True)
+        zoe.call("claim_job", job_id=lost, session_id=session)
+    zoe.call("checkpoint", job_id=lost, data={"step": 3})
+    zoe.signal(signal.SIGKILL)
+    until(lambda: world.store.get_session(session).status == "expired")
+    taken = world.ann.call("open_session", session_id=session)
+    (at_work,) = taken.document["in_flight"]
+    assert (at_work["job_id"], at_work["is_ours"]) == (lost, False)
+    assert datetime.fromisoformat(at_work["available_at"]) == world.store.get_job(lost).available_at
+    assert "`available_at` cannot be claimed before then" in taken.next
+    assert "claim_job with its `job_id`, your `session_id` and `wait`" in taken.next
+    assert world.ann.call("claim_task", session_id=session, queue=queue).document["job_id"] == other
+    assert world.ann.call("release_task", job_id=other).document["status"] == "done"
+    by_name = {"job_id": lost, "session_id": session}
+    assert world.ann.call("claim_job", **by_name).status == "delayed"
+    waiting = world.ann.start("claim_job", **by_name, wait=60)
+    world.store.requeue(lost)  # instead of waiting for it
+    again = waiting.result(PATIENCE_SECONDS).document
+    assert (again["job_id"], again["session_id"], again["checkpoint"]) == (lost, session, {"step": 3})
+    assert world.ann.call("release_task", job_id=lost).document["status"] == "done"
+    world.ann.call("close_session", session_id=session)
+
+
+@on_a_file
+def test_what_can_be_claimed_at_once_has_no_time_to_wait_for(world: World, new_agent: NewAgent) -> None:
+    session, job = world.new_name("session"), world.new_name()
+    zoe = new_agent("zoe")
+    zoe.call("open_session", session_id=session, ttl=1)
+    zoe.call("claim_job", job_id=job, session_id=session)
+    zoe.signal(signal.SIGKILL)
+    until(lambda: world.store.get_session(session).status == "expired")
+    taken = world.ann.call("open_session", session_id=session)
+    (at_work,) = taken.document["in_flight"]
+    assert (at_work["job_id"], at_work["status"], "available_at" in at_work) == (job, "free", False)
+    assert "`available_at`" not in taken.next
     world.ann.call("close_session", session_id=session)
 
 

@@ -2,11 +2,16 @@
 
 import random
 import signal
+import sys
+import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import octostore as library
+from octostore.wire.tokens import new_token
 from tests.support.processes import ROOT, until
+from tests.support.proxy import Exchange, Proxy, lose_the_response, pass_on, pass_on_after, reset, say_nothing
 from tests.support.running import (
     FOREVER,
     PYTHON,
@@ -18,8 +23,9 @@ from tests.support.running import (
     signals_of,
     types_of,
 )
-from tests.support.starting import DEAF, SCRIPT
+from tests.support.starting import DEAF, HURRIED, SCRIPT
 
+PATIENT = (sys.executable, "-m", "tests.supervise.commands.patient")
 NOTING = str(ROOT / "tests" / "supervise" / "commands" / "noting.py")
 FORWARDED = [signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM]
 ENDING = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1]
@@ -173,3 +179,67 @@ def test_a_signal_at_any_moment_leaves_no_claim(octostore: Octostore, path: Path
 
 def test_a_signal_at_any_moment_leaves_no_claim_on_a_server(served: Served) -> None:
     check_leaves_nothing_at_any_moment(served.octostore, served.path)
+
+
+# While the server cannot be reached
+
+
+def test_a_signal_ends_the_attempt_to_reach_a_server(octostore: Octostore, tmp_path: Path) -> None:
+    cases = [
+        (reset, "fail", signal.SIGTERM),
+        (reset, "wait", signal.SIGINT),
+        (say_nothing, "fail", signal.SIGINT),
+        (say_nothing, "wait", signal.SIGTERM),
+    ]
+    with ExitStack() as ending:
+        servers = [ending.enter_context(Proxy()).always(act) for act, _, _ in cases]
+        token = new_token()
+        runs = [
+            octostore.start(
+                *("run", "job", "--on-unreachable", how, "--", "touch", "ran"),
+                program=PATIENT,
+                OCTOSTORE_URL=server.url,
+                OCTOSTORE_TOKEN=token,
+            )
+            for server, (_, how, _) in zip(servers, cases, strict=True)
+        ]
+        until(lambda: all(server.has_seen(1) for server in servers))
+        for run, (_, _, number) in zip(runs, cases, strict=True):
+            run.send(number)
+        assert [run.wait() for run in runs] == [(128 + number, "", "") for _, _, number in cases]
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_claim_whose_reply_arrives_after_a_signal_is_released(served: Served, tmp_path: Path) -> None:
+    ended = threading.Event()
+    with Proxy(served.server.port).then(pass_on, pass_on_after(ended)) as proxy:
+        run = served.octostore.start("run", "job", "--ttl", FOREVER, "--", "touch", "ran", OCTOSTORE_URL=proxy.url)
+        until(lambda: served.server.get("/jobs/job").json["status"] == "claimed")
+        run.send(signal.SIGTERM)
+        assert run.wait() == (143, "", "")
+        ended.set()
+    assert [event["type"] for event in served.server.events("job")] == ["claimed", "released"]
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_claim_whose_reply_was_lost_is_released_after_a_signal(served: Served, tmp_path: Path) -> None:
+    is_silent = threading.Event()
+
+    def say_so_and_nothing_else(exchange: Exchange) -> None:
+        is_silent.set()
+        say_nothing(exchange)
+
+    with Proxy(served.server.port).then(pass_on, lose_the_response).always(reset) as proxy:
+        run = served.octostore.start(
+            *("run", "job", "--ttl", FOREVER, "--on-unreachable", "wait", "--", "touch", "ran"),
+            program=HURRIED,
+            OCTOSTORE_URL=proxy.url,
+        )
+        until(lambda: "retrying until the store can be reached" in run.err)
+        proxy.always(say_so_and_nothing_else)
+        until(is_silent.is_set)
+        proxy.always(pass_on)
+        run.send(signal.SIGTERM)
+        assert run.wait().code == 143
+    assert [event["type"] for event in served.server.events("job")] == ["claimed", "released"]
+    assert not (tmp_path / "ran").exists()

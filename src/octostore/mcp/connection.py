@@ -5,25 +5,34 @@ from typing import NamedTuple
 
 from octostore.client.async_connect import connect_async, require_client
 from octostore.client.async_store import AsyncOctoStore
+from octostore.core.errors import InvalidInput
 from octostore.mcp.claims import Claims
+from octostore.mcp.own import NotSetUp
 from octostore.mcp.sessions import Sessions
 from octostore.mcp.silence import Silence
 from octostore.stores.opening import chosen_url
 
 
 class Connection:
-    """Opened when first needed and reachable: an agent cannot restart its server."""
+    """Opened when first needed and possible: an agent cannot restart its server."""
 
     def __init__(self, url: str | None) -> None:
         self._url = url
         self._store: AsyncOctoStore | None = None
         self._opening = asyncio.Lock()
 
+    @property
+    def is_open(self) -> bool:
+        return self._store is not None
+
     async def store(self) -> AsyncOctoStore:
         async with self._opening:
             if self._store is None:
-                require_client(chosen_url(self._url), "mcp")
-                self._store = await connect_async(self._url)
+                try:
+                    require_client(chosen_url(self._url), "mcp")
+                    self._store = await connect_async(self._url)
+                except InvalidInput as invalid:  # for an agent, that would be an argument of its call
+                    raise NotSetUp(str(invalid)) from invalid
             return self._store
 
     async def close(self) -> None:

@@ -22,6 +22,12 @@ class NotHeld(OctoStoreError):
         self.holder = holder
 
 
+class NotSetUp(OctoStoreError):
+    """The settings of this process cannot work: only its user can correct them."""
+
+    code = "not_set_up"
+
+
 class OwnClaim(Protocol):
     """A claim the agent may write to. Every method raises `LeaseLost` once the claim has ended."""
 
@@ -94,7 +100,7 @@ class Caller(Protocol):
         """The agent's default name."""
 
     async def store(self) -> AsyncOctoStore:
-        """Raises `Unreachable` if it cannot be opened; `claims`, and notices about them, still work then."""
+        """Raises `Unreachable` or `NotSetUp` if it cannot be opened; `claims`, and their notices, still work then."""
 
     def notices(self) -> list[str]:
         """What the agent must know and did not ask for. Each is returned once."""

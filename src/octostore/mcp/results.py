@@ -183,7 +183,10 @@ BY_OTHERS = frozenset({"force_released", "cancelled", "stop_requested", "requeue
 
 
 class Opened(msgspec.Struct, kw_only=True):
-    """`in_flight` is what the session was working on, as of now; jobs that are `is_ours` are already claimed by you."""
+    """`in_flight` is what the session was working on, as of now; jobs that are `is_ours` are already claimed by you.
+
+    A job with `available_at` cannot be claimed before then.
+    """
 
     session_id: str
     agent: str
@@ -196,7 +199,15 @@ class Opened(msgspec.Struct, kw_only=True):
 
 
 def opened_result(reply: SessionReply) -> Opened:
-    return msgspec.convert(reply, Opened, from_attributes=True)
+    opened = msgspec.convert(reply, Opened, from_attributes=True)
+    opened.in_flight = [_without_past(job, reply.opened_at) for job in reply.in_flight]
+    return opened
+
+
+def _without_past(job: InFlight, now: Moment) -> InFlight:
+    """A model does not know what time it is, so it cannot tell whether `available_at` has passed."""
+    is_past = job.available_at is not None and job.available_at <= now
+    return msgspec.structs.replace(job, available_at=None) if is_past else job
 
 
 class Saved(msgspec.Struct, kw_only=True):

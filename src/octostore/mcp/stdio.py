@@ -23,11 +23,13 @@ from octostore.mcp.lines import (
     notification_line,
     result_line,
 )
+from octostore.mcp.own import NotSetUp
 from octostore.mcp.protocol import ToolProtocol
 from octostore.mcp.sessions import Sessions
 from octostore.mcp.silence import MAX_SILENCE_SECONDS, Silence, silence_left
 from octostore.mcp.tools import tools_for
 from octostore.stores.clock import boottime
+from octostore.wire.errors import error_kind
 
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 FINISH_SECONDS, UNWIND_SECONDS = 1.0, 0.2
@@ -42,6 +44,7 @@ CALLS_MAX = 200
 """The maximum number of requests a client may have in progress at once."""
 TOO_MANY = -32_000
 """From the range JSON-RPC reserves for servers."""
+BAD_SETUP = error_kind(InvalidInput.code).exit_code
 
 
 class Settings(NamedTuple):
@@ -81,6 +84,8 @@ class _Session:
         self._heard_at = boottime()
         """When the agent's last tool call ended; before the first one, when this server started."""
         self._signal: int | None = None
+        self._is_badly_set_up = False
+        """Whether the settings could not work when this server started."""
 
     async def run(self) -> NoReturn:
         loop = asyncio.get_running_loop()
@@ -104,14 +109,22 @@ class _Session:
                 task.result()
         # Everything that matters is closed. Threads may still wait for stdin, or for a store that does not respond;
         # they cannot be interrupted, and Python would wait for them.
-        os._exit(0 if self._signal is None else 128 + self._signal)
+        os._exit(self._exit_code())
+
+    def _exit_code(self) -> int:
+        if self._signal is not None:
+            return 128 + self._signal
+        return BAD_SETUP if self._is_badly_set_up and not self._connection.is_open else 0
 
     async def _open(self) -> None:
-        """Report a setup that cannot work now; one that cannot work yet is not a reason to exit."""
+        """Report a setup that does not work. The client shows users what their agent says, rather than our stderr."""
         try:
             await self._connection.store()
         except Unreachable as fault:
             self._report(f"{fault}; tools say so until they reach the store")
+        except NotSetUp as fault:
+            self._is_badly_set_up = True
+            self._report(f"{fault}; tools say so until it is corrected")
         except BaseException:
             self._is_over.set()
             raise

@@ -45,6 +45,9 @@ NEXT = {
     "unreachable": "Nothing is known about the job, and a write may or may not have happened. Try again in a moment; "
     "do not start work you have not claimed. If this persists, tell your user.",
     "not_allowed": "Trying again will not help. Tell your user: the token in use here does not allow this.",
+    "not_set_up": "Nothing was changed, and you cannot correct this. Tell your user what `error` says. Variables like "
+    "OCTOSTORE_TOKEN_FILE belong in this MCP server's `env`, in the client's settings; it has to be restarted after a "
+    "change.",
     "conflict": "Nothing was changed. Check the job with get_job.",
     "limit_exceeded": "Nothing was changed. Release or close something you hold, and try again.",
     "not_found": "Nothing was changed. Check the name.",
@@ -165,12 +168,20 @@ _REST = (
     "claim the others, unless done, dead or someone else's: the session's task with claim_task, the rest with "
     "claim_job."
 )
+_NOT_YET = (
+    " A job with `available_at` cannot be claimed before then, and until then claim_task may return another. To get "
+    "this one, call claim_job with its `job_id`, your `session_id` and `wait`."
+)
+
+
+def _rest(result: r.Opened) -> str:
+    return _REST + (_NOT_YET if any(job.available_at is not None for job in result.in_flight) else "")
 
 
 def _opened(result: r.Opened) -> str:
     if not result.in_flight:
         return "The session is yours, and this server keeps it alive. Save your context with save_session."
-    return f"The session is yours. Continue with `in_flight`: `is_ours` jobs are already yours; {_REST}"
+    return f"The session is yours. Continue with `in_flight`: `is_ours` jobs are already yours; {_rest(result)}"
 
 
 def _claimed_by_handle(result: h.ClaimedByHandle) -> str:
@@ -186,8 +197,14 @@ def _opened_by_handle(result: h.OpenedByHandle) -> str:
         return f"{yours}{renewed}"
     return (
         f"{yours}{renewed} Continue with `in_flight`: `is_ours` jobs are already yours, with handles in "
-        f"`handles`; {_REST}"
+        f"`handles`; {_rest(result)}"
     )
+
+
+def _checked(result: h.CheckedClaims) -> str:
+    if all(claim.status != "invalid" for claim in result.claims):
+        return ""
+    return "Nothing was renewed for `invalid` handles. Call again with the correct ones before their claims expire."
 
 
 _NEXT: dict[type, Callable[[Any], str]] = {
@@ -208,5 +225,6 @@ _NEXT: dict[type, Callable[[Any], str]] = {
     JobView: _unknown,
     r.Opened: _opened,
     h.OpenedByHandle: _opened_by_handle,
+    h.CheckedClaims: _checked,
     HandedOverReply: lambda _: "It is no longer yours, and neither are `jobs`. `agent` has to open it by `expires_at`.",
 }

@@ -179,8 +179,8 @@ async def open_session(context: ToolContext, arguments: g.OpenSession) -> r.Open
 async def claim_task(context: ToolContext, arguments: g.ClaimTask) -> msgspec.Struct:
     """Claim the next job in a queue as the task of a session you opened, as in claim_next_job.
 
-    A session has one task at a time, keeps it when handed over, and gets it again first after a crash. `held`: it still
-    has `job_id`; end that with release_task.
+    A session has one task at a time, and keeps it when handed over. After a crash, the task comes first again, but not
+    before its `available_at` (see open_session). `held`: the session still has `job_id`; end that with release_task.
     """
     session = await context.caller.sessions.find(context.store, arguments)
     claim = partial(session.claim_task, context.store, arguments)

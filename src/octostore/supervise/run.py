@@ -78,6 +78,8 @@ class RunOptions(msgspec.Struct, kw_only=True, frozen=True):
     policy: StopPolicy
     stop_signal: int = signal.SIGTERM
     keep_stderr: bool = True
+    is_server: bool = False
+    """Whether the store is a server, which opening it does not contact."""
 
 
 class RunResult(msgspec.Struct, kw_only=True, frozen=True):
@@ -175,7 +177,7 @@ class _Run:
         store = self._retry_while_unreachable(open_store)
         on_exit.callback(store.close)
         self._guardian.check_ttl(self._options.ttl)
-        return self._retry_while_unreachable(lambda: self._claim(store, held))
+        return self._retry_while_unreachable(lambda: self._reach_and_claim(store, held))
 
     def _retry_while_unreachable(self, attempt: Callable[[], T]) -> T:
         has_notified = False
@@ -185,11 +187,16 @@ class _Run:
             except Unreachable as fault:
                 if self._options.on_unreachable == "fail" or self._is_interrupted or fault.reason == "certificate":
                     raise
-                self._has_requested = False
                 if not has_notified:
                     self._notify(f"{fault}; retrying until the store can be reached")
                     has_notified = True
                 time.sleep(UNREACHABLE_PAUSE_SECONDS)
+
+    def _reach_and_claim(self, store: OctoStore, held: ExitStack) -> HeldClaim:
+        """Make sure that a server responds before it gets the claim. Until then, a signal has no claim to release."""
+        if self._options.is_server:
+            store.whoami()
+        return self._claim(store, held)
 
     def _claim(self, store: OctoStore, held: ExitStack) -> HeldClaim:
         """Claim at once if possible; otherwise say why, and wait."""

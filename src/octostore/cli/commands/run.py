@@ -101,6 +101,7 @@ def run(arguments: Arguments, context: Context) -> int:
         policy=stop_policy(arguments),
         stop_signal=arguments.stop_signal,
         keep_stderr=not arguments.no_stderr,
+        is_server=context.address.is_server,
     )
     console = context.console
     try:

@@ -86,13 +86,8 @@ class HandledClaims:
     async def find(self, _store: AsyncOctoStore, named: msgspec.Struct) -> HandledClaim:
         return await self.named(cast("ByHandle", named).handle)
 
-    def check(self, handles: Sequence[str]) -> None:
-        """Raises for any handle that is not the agent's, before anything is done with the others."""
-        for text in handles:
-            self._seals.check(text)
-
     async def named(self, text: str) -> HandledClaim:
-        """The store says with the first write whether the claim is still alive."""
+        """Raises `InvalidInput` for another handle. The store says with the first write whether the claim is alive."""
         handle = self._seals.check(text)
         found = await self._call.services.store.ask(FindLease(job_id=handle.name, fencing_token=handle.fencing_token))
         claim = HandledClaim(self._port, handle, found)

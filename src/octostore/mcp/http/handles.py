@@ -6,14 +6,17 @@ one does not work for another principal.
 """
 
 from hmac import compare_digest
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
-from octostore.core.errors import InvalidInput, NotAllowed
+from octostore.core.errors import InvalidInput
 from octostore.core.limits import JSON_INTEGER_MAX
 from octostore.server.calls import Call
 
 BETWEEN = "~"
 """Not allowed in names."""
+
+Kind: TypeAlias = Literal["claim", "session"]
+RETURNED_BY: dict[Kind, str] = {"claim": "the reply to your claim", "session": "open_session"}
 
 
 class Handle(NamedTuple):
@@ -29,32 +32,45 @@ class Handle(NamedTuple):
         """For a claim."""
         is_number = self.mark.isascii() and self.mark.isdecimal() and len(self.mark) <= len(str(JSON_INTEGER_MAX))
         if not is_number or not 0 < int(self.mark) <= JSON_INTEGER_MAX:
-            raise _unreadable(str(self))
+            raise _not_yours(str(self), "claim")
         return int(self.mark)
 
 
 class Seals:
     """For the principal behind a request. `kind` separates claims from sessions."""
 
-    def __init__(self, call: Call, kind: str) -> None:
+    def __init__(self, call: Call, kind: Kind) -> None:
         self._call = call
         self._kind = kind
 
     def give(self, name: str, mark: str) -> Handle:
-        return Handle(name, mark, self._call.services.seal("handle", self._kind, self._call.principal.name, name, mark))
+        return Handle(name, mark, self._seal(self._kind, name, mark))
 
     def check(self, text: str) -> Handle:
-        """Raises `NotAllowed` for a handle that was issued to someone else, or to nobody."""
+        """Raises `InvalidInput`: the same one for a handle issued to someone else and for one issued to nobody."""
         parts = text.split(BETWEEN)
         if len(parts) != len(Handle._fields):
-            raise _unreadable(text)
+            raise _not_yours(text, self._kind)
         handle = Handle(*parts)
-        if not compare_digest(self.give(handle.name, handle.mark).seal.encode(), handle.seal.encode()):
-            whose = f"this handle of the {self._kind} {handle.name!r}"
-            raise NotAllowed(f"{whose} was not issued to the principal of this token")
+        sealed_for = [kind for kind in RETURNED_BY if self._is_sealed(kind, handle)]
+        if not sealed_for:
+            raise _not_yours(text, self._kind)
+        if self._kind not in sealed_for:
+            raise _of_another_kind(text, sealed_for[0], self._kind)
         return handle
 
+    def _is_sealed(self, kind: Kind, handle: Handle) -> bool:
+        return compare_digest(self._seal(kind, handle.name, handle.mark).encode(), handle.seal.encode())
 
-def _unreadable(text: str) -> InvalidInput:
-    problem = f"{text!r} is not a handle: pass the whole one from the reply to your claim or open_session"
-    return InvalidInput("handle", problem)
+    def _seal(self, kind: Kind, name: str, mark: str) -> str:
+        return self._call.services.seal("handle", kind, self._call.principal.name, name, mark)
+
+
+def _not_yours(text: str, kind: Kind) -> InvalidInput:
+    how = f"pass it exactly as {RETURNED_BY[kind]} returned it, with a token of the same principal"
+    return InvalidInput("handle", f"{text!r} is not the handle of any of your {kind}s: {how}")
+
+
+def _of_another_kind(text: str, kind: Kind, needed: Kind) -> InvalidInput:
+    how = f"pass that of a {needed}, as {RETURNED_BY[needed]} returned it"
+    return InvalidInput("handle", f"{text!r} is the handle of a {kind}: {how}")

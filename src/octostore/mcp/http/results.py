@@ -36,11 +36,14 @@ class SavedCheckpoint(r.Checkpointed, kw_only=True):
 
 
 class ClaimState(msgspec.Struct, kw_only=True):
-    """`lost`: it is no longer yours (`why` says why), and `holder` is who has it now."""
+    """`lost`: it is no longer yours (`why` says why), and `holder` is who has it now.
+
+    `invalid`: it is not the handle of any of your claims (`why` says what it is), so nothing is known about the job.
+    """
 
     handle: str
-    job_id: str
-    status: Literal["claimed", "lost"]
+    job_id: str | None = None
+    status: Literal["claimed", "lost", "invalid"]
     expires_at: Moment | None = None
     why: str | None = None
     holder: JobOwner | None = None

@@ -5,7 +5,7 @@ from typing import cast
 
 import msgspec
 
-from octostore.core.errors import LeaseLost
+from octostore.core.errors import InvalidInput, LeaseLost
 from octostore.core.model import Scope
 from octostore.mcp import tools as t
 from octostore.mcp.http import arguments as g
@@ -38,13 +38,15 @@ async def checkpoint(context: ToolContext, arguments: g.Checkpoint) -> h.SavedCh
 
 async def my_claims(context: ToolContext, arguments: g.Handles) -> h.CheckedClaims:
     """Check and renew several of your claims at once. Stop working on any that are `lost`."""
-    _claims(context).check(arguments.handles)
     _claims(context).count(len(arguments.handles))
     return h.CheckedClaims(claims=await asyncio.gather(*(_look_at(context, handle) for handle in arguments.handles)))
 
 
 async def _look_at(context: ToolContext, handle: str) -> h.ClaimState:
-    claim = await _claims(context).named(handle)
+    try:
+        claim = await _claims(context).named(handle)
+    except InvalidInput as invalid:
+        return h.ClaimState(handle=handle, status="invalid", why=str(invalid))
     try:
         beat = await claim.progress(None, None)
     except LeaseLost as lost:
