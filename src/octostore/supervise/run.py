@@ -79,7 +79,7 @@ class RunOptions(msgspec.Struct, kw_only=True, frozen=True):
     stop_signal: int = signal.SIGTERM
     keep_stderr: bool = True
     is_server: bool = False
-    """Whether the store is a server, which opening it does not contact."""
+    """Whether the store is a server; opening one does not contact it yet."""
 
 
 class RunResult(msgspec.Struct, kw_only=True, frozen=True):
