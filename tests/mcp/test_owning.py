@@ -214,6 +214,17 @@ def test_a_wait_that_is_cancelled_leaves_no_claim(world: World) -> None:
     assert types_of(world, job) == ["claimed", "released", "claimed"]
 
 
+def test_a_job_of_a_full_queue_says_so(world: World) -> None:
+    queue, first, second = (world.new_name(what) for what in ("queue", "first", "second"))
+    for name in (first, second):
+        world.store.enqueue("build", queue=queue, job_id=name)
+    world.store.set_queue(queue, max_claimed=1)
+    world.ann.call("claim_job", job_id=first)
+    full = world.bob.call("claim_job", job_id=second)
+    assert (full.status, full.document["max_claimed"]) == ("delayed", 1)
+    assert "as many jobs of its queue are claimed as may be" in full.next
+
+
 def test_queues(world: World) -> None:
     queue = world.new_name("queue")
     nothing = world.ann.call("claim_next_job", queue=queue)

@@ -157,6 +157,8 @@ def _empty(result: r.Empty) -> str:
 def _delayed(result: responses.Delayed) -> str:
     if result.pause is not None:
         return "Nobody has it, but its queue is paused; an operator must resume the queue first."
+    if result.max_claimed is not None:
+        return "Nobody has it, but as many jobs of its queue are claimed as may be. To wait, call again with `wait`."
     return "Nobody has it, but it cannot be claimed before `available_at`."
 
 
