@@ -373,11 +373,6 @@ def test_a_relative_data_folder(agent: Octostore, tmp_path: Path) -> None:
         wait_for_heartbeat(store)
 
 
-def test_a_claim_in_memory_cannot_be_kept(agent: Octostore) -> None:
-    done = agent.run(*KEEP, OCTOSTORE_URL="memory:")
-    assert (done.code, "--keep" in done.err) == (64, True)
-
-
 def test_agents_without_a_name_are_different_owners(agent: Octostore, store: library.OctoStore, tmp_path: Path) -> None:
     """Their process distinguishes them, and is also what is watched. Each of their commands runs in its own shell."""
     script = tmp_path / "claude"

@@ -130,7 +130,7 @@ def test_postgresql_behaves_the_same(loop: Loop, tmp_path: Path) -> None:
 def test_an_invalid_url_is_reported_at_once() -> None:
     done = run_cli("mcp", "--url", "ftp://example.org")
     assert (done.code, done.out) == (64, "")
-    assert "octostore: url" in done.err
+    assert "octostore: no tool works until this is corrected: url" in done.err
 
 
 def test_an_invalid_url_is_reported_to_the_agent(loop: Loop, tmp_path: Path) -> None:

@@ -124,7 +124,7 @@ class _Session:
             self._report(f"{fault}; tools say so until they reach the store")
         except NotSetUp as fault:
             self._is_badly_set_up = True
-            self._report(f"{fault}; tools say so until it is corrected")
+            self._report(f"no tool works until this is corrected: {fault}")
         except BaseException:
             self._is_over.set()
             raise
