@@ -15,7 +15,7 @@ import apsw
 
 from bench.opening import opened
 from bench.workload import PHASES, Workload
-from octostore.stores.sqlite.connection import connect, make
+from octostore.stores.sqlite.connection import connect_writer, make
 
 
 class Step(NamedTuple):
@@ -47,7 +47,7 @@ def record(path: Path, jobs: int, batch: int) -> Recording:
 @contextmanager
 def opened_bare(path: Path) -> Iterator[apsw.Connection]:
     make(str(path))
-    connection = connect(path)
+    connection = connect_writer(str(path))
     try:
         yield connection
     finally:

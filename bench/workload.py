@@ -5,6 +5,9 @@ from collections.abc import Sequence
 from octostore.core.commands import AnyCommand, ClaimJob, HeartbeatJob, ReleaseJob
 from octostore.core.replies import ClaimReply, HeartbeatReply, ReleaseReply
 
+NAMES = 10_000_000
+SPREAD = 7_368_787
+"""Scatters names, so that consecutive ones are far apart in an index."""
 PHASES = ("claim", "heartbeat", "release")
 
 
@@ -34,7 +37,7 @@ class Workload:
 
     def _commands(self, phase: str) -> Sequence[AnyCommand]:
         if phase == "claim":
-            names = (f"github-issue-{number}" for number in range(self._jobs))
+            names = (f"github-issue-{number * SPREAD % NAMES}" for number in range(self._jobs))
             return [ClaimJob(job_id=name, owner="agent-3", metadata=b'{"branch":"main"}') for name in names]
         if phase == "heartbeat":
             return [HeartbeatJob(job_id=job_id, lease_id=lease_id) for job_id, lease_id in self._leases]

@@ -256,6 +256,31 @@ def test_a_file_that_cannot_grow(path: Path) -> None:
     assert len(assert_sound(path)) == 50 + acknowledged + 1
 
 
+class NoTemporaryFiles(apsw.VFS):
+    """A machine without a writable folder for temporary files, as in many containers."""
+
+    def __init__(self) -> None:
+        super().__init__("no-temporary-files", "unix", makedefault=True)
+
+    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:  # noqa: N802
+        if name is None:
+            raise apsw.CantOpenError("no folder for temporary files")
+        return apsw.VFSFile("unix", name, flags)
+
+
+def test_large_batches_need_no_temporary_files(tmp_path: Path) -> None:
+    names = [f"job-{number * 7_919 % 2_000}" for number in range(2_000)]
+    machine = NoTemporaryFiles()
+    try:
+        with octostore.connect(url(tmp_path / "octostore.db")) as store:
+            for part in (names[:1_000], names[1_000:]):
+                replies = store.batch([{"command": "claim_job", "job_id": name} for name in part])
+                assert {reply.status for reply in replies} == {"claimed"}
+            assert sum(len(page.jobs) for page in store.job_pages(status="claimed")) == len(names)
+    finally:
+        machine.unregister()
+
+
 @pytest.mark.skipif(not may_mount(), reason="a small disk cannot be mounted here")
 def test_a_full_disk(tmp_path: Path) -> None:
     with Worker("full_disk", tmp_path, under=("unshare", "--mount")) as worker:

@@ -20,9 +20,13 @@ greatest
 -- The same.
 {schema}.jobs
 
--- name: jobs_by_status
+-- name: claimed
 -- All jobs.
 {schema}.jobs
+
+-- name: is_claimed
+-- Condition on a job.
+jobs.status = 'claimed'
 
 -- name: not_loaded
 -- Condition on a job: its name is not in this JSON list (NULL: no list).

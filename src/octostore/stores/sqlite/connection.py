@@ -46,6 +46,9 @@ def connect_writer(path: str) -> apsw.Connection:
     """
     connection = connect(path)
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
+    # A statement that writes several rows first copies the pages it changes. By default, copies of more than 64 KiB go
+    # to a temporary file. That takes time, and a folder for such files, which not every machine has.
+    connection.pragma("temp_store", "memory")
     return connection
 
 
