@@ -16,8 +16,10 @@ from octostore.core.commands import (
     OpenSession,
     ReleaseJob,
     ReleaseLock,
+    Undo,
 )
 from octostore.core.errors import InvalidInput, LeaseLost, NotFound
+from octostore.core.limits import PREVIOUS_KEPT
 from octostore.core.questions import GetJob, GetSession
 from octostore.core.replies import ClaimReply
 from tests.support.world import World
@@ -194,6 +196,36 @@ def test_a_queued_task_can_be_acquired_and_goes_back_to_its_queue(world: World) 
     assert world.do(ClaimNext(owner="bob")).status == "empty"
     world.do(ReleaseLock(job_id="lock", lease_id=lease(reply)))
     assert world.do(ClaimNext(owner="bob")).job_id == "lock"
+
+
+@pytest.mark.parametrize("way", ["released", "failed", "deferred", "expired", "forced", "undone"])
+@pytest.mark.parametrize("is_queued", [True, False])
+def test_a_lock_leaves_a_finished_job_as_it_was(world: World, way: str, is_queued: bool) -> None:
+    if is_queued:
+        world.do(Enqueue(job_id="lock", kind="build", max_attempts=2))
+    done = world.do(ClaimJob(job_id="lock", owner="bob"))
+    world.do(ReleaseJob(job_id="lock", lease_id=lease(done), outcome="done", result=b"7", note="built"))
+    before = state(world)
+    for _ in range(PREVIOUS_KEPT + 1):
+        lock = acquire(world)
+        ends: dict[str, Any] = {
+            "expired": HeartbeatJob(job_id="other", lease_id="x"),
+            "forced": ForceReleaseJob(job_id="lock"),
+            "undone": Undo(job_id="lock", lease_id=lease(lock)),
+        }
+        if way == "expired":
+            world.advance(60)
+        end = ends.get(way) or ReleaseJob(job_id="lock", lease_id=lease(lock), outcome=way, error="why")  # type: ignore[arg-type]
+        world.batch([end])
+        assert state(world) == before
+    gone = world.do(ClaimJob(job_id="lock", owner="bob", again=True))
+    world.do(Undo(job_id="lock", lease_id=lease(gone)))
+    assert state(world) == before
+
+
+def state(world: World) -> list[object]:
+    job = world.ask(GetJob(job_id="lock"))
+    return [job.status, job.attempts, job.result, job.last_outcome, job.error, job.note]
 
 
 def test_a_dead_job_cannot_be_acquired(world: World) -> None:

@@ -96,7 +96,10 @@ def _as_before(job: Job, claim: Claim, waiting: Status) -> After:
     if not claim.was_done:
         return After(waiting, job.available_at, job.attempts)
     before = newest_attempt(job)
-    return After("done", job.available_at, before.attempt if before and not claim.is_lock else job.attempts)
+    if before is None:
+        return After("done", job.available_at, job.attempts)
+    # An attempt that did not end as done was a lock on the finished job, and was not counted.
+    return After("done", job.available_at, before.attempt if before.how == "done" else before.attempt - 1)
 
 
 def _chosen(end: How, usual_ms: int) -> int:
