@@ -258,6 +258,8 @@ class Ground:
             job.past.remove((undone or job.past)[0])
         job.claim = None
         job.status, job.available_at, job.attempts = status, available_at, attempts
+        if status == "done":
+            job.checkpoint = None
         if how == "undone":
             self.cancel_if_drained(job, how, drained, claim.session_id)
             return past
@@ -271,8 +273,6 @@ class Ground:
         job.last_outcome, job.error = how, error
         # The last note stays until the job is done (no document says so).
         job.note = note or (None if how == "done" else job.note)
-        if how == "done":
-            job.checkpoint = None
         self.cancel_if_drained(job, how, drained, claim.session_id)
         return past
 

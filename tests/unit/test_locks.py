@@ -7,6 +7,7 @@ import pytest
 
 from octostore.core.commands import (
     AcquireLock,
+    CheckpointJob,
     ClaimJob,
     ClaimNext,
     CloseSession,
@@ -221,6 +222,15 @@ def test_a_lock_leaves_a_finished_job_as_it_was(world: World, way: str, is_queue
     gone = world.do(ClaimJob(job_id="lock", owner="bob", again=True))
     world.do(Undo(job_id="lock", lease_id=lease(gone)))
     assert state(world) == before
+
+
+def test_a_finished_job_starts_from_scratch_after_a_lock(world: World) -> None:
+    done = world.do(ClaimJob(job_id="lock", owner="bob"))
+    world.do(ReleaseJob(job_id="lock", lease_id=lease(done), outcome="done"))
+    lock = acquire(world)
+    world.do(CheckpointJob(job_id="lock", lease_id=lease(lock), data=b'{"step":3}'))
+    world.do(ReleaseLock(job_id="lock", lease_id=lease(lock)))
+    assert world.do(ClaimJob(job_id="lock", owner="bob", again=True)).checkpoint is None
 
 
 def state(world: World) -> list[object]:

@@ -62,7 +62,7 @@ def evolve(ws: "WorkingSet", entry: LogEntry, details: Details) -> None:
         ws.touch_job(job)
         if counted_for != _counted_for(job):
             _count_queued(ws, counted_for, _counted_for(job))
-        if entry.type in {"done", "discarded"}:
+        if job.status == "done" or entry.type == "discarded":
             # The next run of a finished job starts from scratch.
             ws.set_checkpoint(job.job_id, None)
         if entry.session_id is not None and entry.type in {"claimed", "expired", "undone"}:
