@@ -166,13 +166,16 @@ def test_a_task_that_is_cancelled_while_it_settles_releases_the_next_job(
     assert statuses(store) == ["done", *["queued"] * (JOBS - 1)]
 
 
-def test_a_handler_that_takes_too_long_is_asked_to_stop_and_its_job_fails(local: LocalStore) -> None:
+@pytest.mark.parametrize("raised", [RuntimeError("interrupted"), SystemExit(1)])
+def test_a_handler_that_takes_too_long_is_asked_to_stop_and_its_job_fails(
+    local: LocalStore, raised: BaseException
+) -> None:
     store = octostore.OctoStore(EmbeddedPort(local))
     store.enqueue("slow", job_id="job", max_attempts=1)
 
     def handler(claim: octostore.HeldClaim) -> None:
         assert claim.stop_requested.wait(30)
-        raise RuntimeError("interrupted")
+        raise raised
 
     assert store.work("default", handler, max_run=0.01, until_empty=True) == 1
     assert store.get_job("job").error == "still running after 0.01 s (max_run)"

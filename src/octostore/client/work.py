@@ -269,7 +269,7 @@ def limiting_time(claim: HeldClaim, max_run: float | None) -> Iterator[None]:
         yield
     except (Deferred, Failed):
         raise
-    except Exception as raised:
+    except (Exception, SystemExit) as raised:
         if claim.stop_reason == error:
             raise Failed(error) from raised
         raise
