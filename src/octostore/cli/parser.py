@@ -171,27 +171,35 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     if word is not None and named is None:
         parser.error(f"unknown command {word!r}{_did_you_mean(word, BY_NAME)}")
     takes_command = named is not None and parser.nested[named.name].get_default("takes_command") is True
-    if command_line and not takes_command:
-        own, command_line = [*own, "--", *command_line], []  # a job's name may begin with a hyphen
+    names: list[str] = []
+    if command_line and named is not None and not takes_command:
+        own, names, command_line = [*own, "--", *command_line], command_line, []  # a job's name may begin with a hyphen
     parsed, unknown = parser.parse_known_args(own)
     subparser = parser.nested[parsed.command]
     if takes_command and not command_line and not unknown:
         subparser.error(f"no command given; use `{subparser.short_usage}`")
     if unknown:
-        subparser.error(_explain_unknown(unknown, subparser, parsed, takes_command=takes_command and not command_line))
+        takes_command = takes_command and not command_line
+        subparser.error(_explain_unknown(unknown, names, subparser, parsed, takes_command=takes_command))
     parsed.command_line = command_line
     return parsed
 
 
 def _explain_unknown(
-    unknown: Sequence[str], subparser: Parser, parsed: argparse.Namespace, *, takes_command: bool
+    unknown: Sequence[str],
+    names: Sequence[str],
+    subparser: Parser,
+    parsed: argparse.Namespace,
+    *,
+    takes_command: bool,
 ) -> str:
-    first, *others = unknown
-    if first.startswith("-"):
+    """`names` are the words after `--`, where nothing is an option."""
+    first, *others = [word for word in unknown if word != "--"] or unknown
+    if first.startswith("-") and first not in names:
         option = first.partition("=")[0]
         return f"unknown option {option}{_did_you_mean(option, subparser.options)}"
     if not takes_command:
-        return f"unexpected argument {first!r}"
+        return f"unexpected argument {first!r}" + ("; put options before `--`" if first.startswith("-") else "")
     from shlex import quote  # noqa: PLC0415  # only for mistakes
 
     # As with `flock FILE COMMAND`.
