@@ -13,7 +13,7 @@ from tests.mcp.conftest import NewAgent, World
 from tests.support.processes import PATIENCE_SECONDS
 from tests.support.starting import SCRIPT, start
 
-on_a_file = pytest.mark.parametrize("world", ["file"], indirect=True)
+on_a_file = pytest.mark.parametrize("shared_world", ["file"], indirect=True)
 """For tests that need many processes and do not depend on the store."""
 ASK = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "my_claims"}}
 
