@@ -165,14 +165,15 @@ def test_a_killed_agents_session_is_resumed_with_what_was_in_flight(world: World
 @on_a_file
 def test_a_lost_task_in_its_backoff_is_claimed_by_name(world: World, new_agent: NewAgent) -> None:
     session, queue = world.new_name("session"), world.new_name("queue")
-    lost, other = [world.ann.call("enqueue_job", kind="review", queue=queue).document["job_id"] for _ in range(2)]
+    lost = world.store.enqueue("review", queue=queue, max_attempts=20).job_id
+    for _ in range(6):  # the backoff is then a minute and a half
+        failed = world.store.claim_job(lost)
+        world.store.release_job(lost, failed.lease_id or "", outcome="failed")
+        world.store.requeue(lost, keep_attempts=True)
+    other = world.store.enqueue("review", queue=queue).job_id
     zoe = new_agent("zoe")
     zoe.call("open_session", session_id=session, ttl=1)
     zoe.call("claim_task", session_id=session, queue=queue)
-    for _ in range(3):  # each failure makes the backoff longer
-        zoe.call("release_task", job_id=lost, outcome="failed", error="the tests fail")
-        world.store.requeue(lost, keep_attempts=True)
-        zoe.call("claim_job", job_id=lost, session_id=session)
     zoe.call("checkpoint", job_id=lost, data={"step": 3})
     zoe.signal(signal.SIGKILL)
     until(lambda: world.store.get_session(session).status == "expired")
