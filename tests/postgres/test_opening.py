@@ -1,5 +1,6 @@
 """`connect("postgresql://…")`: the first process creates the tables, and errors say what is wrong."""
 
+import os
 import re
 import traceback
 from collections.abc import Iterator
@@ -329,6 +330,11 @@ def test_without_a_database_in_the_url_the_error_names_the_one_that_is_used(
     if variable:
         monkeypatch.setenv(variable, "bob")
     assert f"PostgreSQL at 127.0.0.1:1, database {named}, schema octostore" in str(error_of(url))
+
+
+def test_a_password_in_the_environment_need_not_be_utf_8(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGPASSWORD", os.fsdecode(b"p\xe9"))
+    assert "PostgreSQL at 127.0.0.1:1, database ann, " in str(error_of("postgresql://ann@127.0.0.1:1"))
 
 
 def test_the_error_names_the_store_without_the_password() -> None:

@@ -72,7 +72,8 @@ def _database(known: dict[str, Any]) -> str:
     """Which database libpq uses: by default, the one named after the user."""
     if "service" in known and "dbname" not in known:
         return f"of service {known['service']}"
-    defaults = {one.keyword.decode(): one.val.decode() for one in Conninfo.get_defaults() if one.val}
+    # All of them, also the password, which need not be UTF-8.
+    defaults = {one.keyword.decode(): one.val.decode(errors="replace") for one in Conninfo.get_defaults() if one.val}
     given = defaults | known
     return str(given.get("dbname") or given.get("user", ""))
 
