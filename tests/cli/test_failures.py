@@ -447,6 +447,20 @@ def test_an_output_that_cannot_be_written_is_reported(line: str) -> None:
     assert done.stderr == "octostore: cannot write the output: No space left on device\n"
 
 
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [("events", 74), ("events --json", 74), ("owner J K", 64), ("release J", 64), ("run J -- true", 11)],
+)
+def test_messages_that_cannot_be_written_do_not_change_the_exit_code(line: str, code: int) -> None:
+    """As with `>> log 2>&1` on a full disk."""
+    run_cli("claim", "J", "--owner", "ann")
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [*PROGRAM, *line.split()], stdin=subprocess.DEVNULL, stdout=full, stderr=full, check=False
+        )
+    assert done.returncode == code
+
+
 @pytest.mark.parametrize("line", ["events --follow", "events --follow --json", "list --status all --watch"])
 def test_a_closed_pipe_ends_a_command_that_follows(cli: Cli, line: str) -> None:
     """At once, and not with the next event, which may never come."""

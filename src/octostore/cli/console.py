@@ -103,8 +103,14 @@ class Console:
 
 
 def print_stderr(*lines: str) -> None:
-    sys.stderr.write("".join(f"{_render(line)}\n" for line in lines))
-    sys.stderr.flush()
+    """What cannot be written is lost; the command goes on, and its exit code stays true."""
+    try:
+        sys.stderr.write("".join(f"{_render(line)}\n" for line in lines))
+        sys.stderr.flush()
+    except BrokenPipeError:
+        raise
+    except OSError:
+        pass  # a full disk, for example
 
 
 def _render(line: str) -> str:

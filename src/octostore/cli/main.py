@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
+from typing import TextIO
 
 from octostore.cli import exit_codes, startup
 
@@ -26,17 +27,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return exit_codes.INTERRUPTED
     except BrokenPipeError:
-        _drop_output()
+        _drop(sys.stdout)
         return exit_codes.BROKEN_PIPE
     except OSError as error:  # the output's: all others have been reported
-        _drop_output()
+        _drop(sys.stdout)
         print_stderr(f"octostore: cannot write the output: {error.strerror}")
         return exit_codes.OUTPUT_FAILED
+    finally:
+        try:
+            sys.stderr.flush()
+        except OSError:
+            _drop(sys.stderr)
 
 
-def _drop_output() -> None:
-    """Python would complain about unwritten output at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _drop(stream: TextIO) -> None:
+    """Python would complain about unwritten output at exit, and change the exit code."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _replace_closed_streams() -> None:
