@@ -156,6 +156,14 @@ def test_an_event_of_a_newer_setup_does_not_stop_an_agent(client: str) -> None:
     assert done == Done(0, "", "")
 
 
+def test_the_client_can_write_all_of_the_payload_of_an_unknown_event() -> None:
+    with start([*SCRIPT, "hook", "of-a-newer-version"], stdin=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        process.stdin.write(b'{"tool_output": "' + b"x" * 1_000_000 + b'"}')
+        process.stdin.close()
+        assert process.wait(PATIENCE_SECONDS) == 0
+
+
 def test_a_hook_without_an_event_is_an_error() -> None:
     done = run_cli("hook", stdin="{}")
     assert (done.code, done.out) == (64, "")

@@ -269,6 +269,9 @@ def test_a_server_that_is_not_octostore_is_unreachable(server: ServerProcess) ->
         f"https://{SECRET}@host",
         f"http:/ann:{SECRET}@host",
         f"http://ann:{SECRET}@host:port",
+        f"http://ann:{SECRET}",
+        f"postgresql://ann:{SECRET}",
+        f"postgresql://ann:{SECRET}/db",
         f"http://ann:a@{SECRET}@[::1",
         f"{SECRET}@host",
         WELL_FORMED,
@@ -304,6 +307,8 @@ def test_what_is_not_secret_is_shown() -> None:
     assert str(StoreAddress("sqlite:////home/ann@work/jobs.db", "--url")) == "sqlite:////home/ann@work/jobs.db"
     assert str(StoreAddress("https://host:8443/base", "--url")) == "https://host:8443/base"
     assert str(StoreAddress("http://ann:x@host:80/base", "--url")) == "http://***@host:80/base"
+    assert str(StoreAddress("http://[::1]:80", "--url")) == "http://[::1]:80"
+    assert str(StoreAddress("postgresql://one:1,two:2/db", "--url")) == "postgresql://one:1,two:2/db"
 
 
 @pytest.mark.parametrize("name", ["OCTOSTORE_TOKEN", "OCTOSTORE_TOKEN_FILE"])

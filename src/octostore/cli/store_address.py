@@ -73,6 +73,10 @@ def resolve_store(url: str | None, *, is_interactive: bool = False) -> StoreAddr
     return StoreAddress(None, "", is_interactive)
 
 
+_PORT = re.compile(r"(://(?:\[[^]]*\]|[^/:[]*):)(?!\d*(?:[,/?]|$))[^/?]*")
+"""Of an address, unless it starts with a number: a password, if the user forgot the host."""
+
+
 def _redact(url: str) -> str:
     """Works on invalid URLs too: error messages show those most often."""
     from octostore.wire.tokens import PREFIX  # noqa: PLC0415  # only if a URL is shown
@@ -83,4 +87,5 @@ def _redact(url: str) -> str:
         # After a question mark, the @ may be part of anything.
         url = f"{scheme if colon else ''}://***" + ("" if "?" in before else f"@{after}")
     shown, question, _ = url.partition("?")
+    shown = _PORT.sub(r"\1***", shown)
     return re.sub(rf"{PREFIX}\w+", f"{PREFIX}***", shown + (question and "?***"))

@@ -30,9 +30,7 @@ def event_names(prefix: str, **_: Any) -> list[str]:
 
 
 def run(arguments: Arguments, context: Context) -> None:
-    handle = EVENTS.get(arguments.event)
-    if handle is None:
-        return
+    handle = EVENTS.get(arguments.event, _do_nothing)
     try:
         output = handle(HookCall(read_payload(sys.stdin), context.address))
     except BadPayload as problem:
@@ -44,3 +42,7 @@ def run(arguments: Arguments, context: Context) -> None:
     else:
         if output is not None:
             context.console.print_lines(*output.splitlines())
+
+
+def _do_nothing(_call: HookCall) -> None:
+    """The payload has been read, so the client does not write to a closed pipe."""

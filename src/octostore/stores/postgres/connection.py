@@ -13,7 +13,7 @@ from psycopg import sql
 from psycopg.abc import PQGen
 from psycopg.abc import Transformer as TransformerProtocol
 from psycopg.adapt import Transformer
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo, timeout_from_conninfo
 from psycopg.pq import Conninfo
 from psycopg.pq.abc import PGresult
 
@@ -49,6 +49,7 @@ _SCHEMA = re.compile(r"(?<=[?&])schema=([^&]*)(?:&|$)")
 _USER = re.compile(r"//[^@/]*@")
 _SCHEME = re.compile(r"\w+://")
 _AUTHORITY = re.compile(r"\w+://([^@/?]*@)?[^@/?]*(/[^@?]*)?(\?.*)?", re.DOTALL)
+_PORTS = re.compile(r"[\d,]*", re.ASCII)
 _ESCAPES = "in a user name or password, write @ as %40, / as %2F, : as %3A, ? as %3F and % as %25"
 
 
@@ -97,16 +98,23 @@ def _parse(url: str, field: str) -> tuple[str, str]:
     if not _AUTHORITY.fullmatch(rest):
         raise InvalidInput(field, f"has an @ where there should be none; {_ESCAPES}")
     try:
-        conninfo_to_dict(rest)
+        _check(rest)
     except psycopg.ProgrammingError:
         raise InvalidInput(field, f"is not valid for PostgreSQL's client{_what_is_wrong(rest)}") from None
+    if not _PORTS.fullmatch(str(conninfo_to_dict(rest).get("port", ""))):  # perhaps a password, so do not quote it
+        raise InvalidInput(field, "has a port that is not a number; after user and password, write @ and the host")
     return rest, schema
+
+
+def _check(url: str) -> None:
+    """Other values are checked by libpq when it connects."""
+    timeout_from_conninfo(conninfo_to_dict(url))
 
 
 def _what_is_wrong(url: str) -> str:
     """What libpq complains about. It quotes what it does not understand, so user and password are removed first."""
     try:
-        conninfo_to_dict(_USER.sub("//", url, count=1))
+        _check(_USER.sub("//", url, count=1))
     except psycopg.ProgrammingError as error:
         if "password" not in url:
             return f": {str(error).strip()}"

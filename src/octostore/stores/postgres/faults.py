@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import psycopg
 from psycopg import errors
 
-from octostore.core.errors import Unreachable
+from octostore.core.errors import InvalidInput, Unreachable
 from octostore.stores.base import TryAgain
 from octostore.stores.postgres.connection import DatabaseAddress
 
@@ -52,16 +52,24 @@ _REFUSALS: tuple[tuple[re.Pattern[str], str, str], ...] = (
 _READ_ONLY = re.compile(r"connection to server .*(session is read-only|server is in hot standby mode)")
 """What libpq says about a host that is not the `target_session_attrs` we want."""
 
+_BAD_OPTION = re.compile(r'invalid (?:integer value ".*" for connection option "(\w+)"|(\w+) value: ".*")')
+"""What libpq says about the URL's options when it connects. The value may be a password in the wrong place."""
+
 
 @contextmanager
 def translating_faults(address: DatabaseAddress) -> Iterator[None]:
     """Turn database faults in the block into `Unreachable`, or `TryAgain` if a retry may succeed.
+
+    Options that libpq does not accept become `InvalidInput`.
 
     Any other PostgreSQL error is our bug, and passes through.
     """
     try:
         yield
     except psycopg.Error as error:
+        if error.sqlstate is None and (wrong := _BAD_OPTION.search(str(error))):
+            option = wrong[1] or wrong[2]
+            raise InvalidInput("url", f"is not valid for PostgreSQL's client: bad value for {option}") from None
         for reason, advice in _known(error):
             raise Unreachable(f"{address} cannot be used: {advice} ({_said(error)})", reason=reason) from error
         if isinstance(error, _PASSING) or is_lost(error):
