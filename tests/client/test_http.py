@@ -518,7 +518,7 @@ def test_repeating_a_wait_does_not_extend_it(
     took = time.monotonic() - began_at
     assert (reply.status, reply.owner) == ("held", "first")
     assert len(proxy.seen) == 2
-    assert proxy.seen[1].json["wait_seconds"] <= 0.2
+    assert proxy.seen[1].json.get("wait_seconds", 0) <= 0.2
     assert took >= 0.6
 
 

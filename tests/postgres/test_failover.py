@@ -22,7 +22,7 @@ from octostore.stores.postgres import backend
 from octostore.stores.postgres.backend import PostgresBackend
 from octostore.stores.postgres.connection import parse_address
 from octostore.stores.store import LocalStore
-from tests.processes.crowd import Follower, acknowledged, at_work, listen, listen_to_all, stop, threads_of
+from tests.processes.crowd import Follower, acknowledged, at_work, listen, listen_for, stop, threads_of
 from tests.processes.ledger import Ack, Ledger, assert_all_recovered
 from tests.support.cluster import Cluster
 from tests.support.postgres import made
@@ -182,7 +182,7 @@ def fail_over(cluster: Cluster, workers: list[Worker], names: set[str], noticed_
     heard += listen(workers, noticed_after)
     promoting_at = time.monotonic()
     heard += meanwhile(cluster.promote, workers)
-    heard += listen_to_all(workers, names)
+    heard += listen_for(workers, "thread", names)
     claimed_at = [ack["at"] for ack in heard if ack["what"] == "claimed" and ack["at"] > promoting_at]
     return Round(heard, min(claimed_at) - killed_at)
 
@@ -211,7 +211,7 @@ def fail_over_again_and_again(cluster: Cluster, url: str, home: Path, rounds: in
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("OCTOSTORE_TOKEN", token)
             workers = stack.enter_context(at_work(clients))
-        acks += listen_to_all(workers, names)
+        acks += listen_for(workers, "thread", names)
         for number in range(rounds):
             if number:
                 acks += meanwhile(cluster.attach, workers)

@@ -17,7 +17,7 @@ from octostore.stores import retrying
 from octostore.stores.postgres import backend
 from octostore.stores.postgres.backend import PostgresBackend
 from octostore.stores.postgres.connection import LISTEN_VARIABLE, parse_address
-from tests.processes.crowd import Follower, acknowledged, at_work, listen, listen_to_all, stop, threads_of
+from tests.processes.crowd import Follower, acknowledged, at_work, listen, listen_for, stop, threads_of
 from tests.processes.ledger import Ack, Ledger
 from tests.support.embedded import local_store, waiting_threads
 from tests.support.pgbouncer import POOL_SIZE, PROGRAM, PgBouncer
@@ -103,17 +103,17 @@ def test_nothing_acknowledged_is_lost_though_many_share_few_connections(
         kept = [hold.__enter__() for hold in holds]
         clients = {"one": (pooled.url, "sync"), "two": (pooled.url, "async"), "client": (server.url, "sync")}
         workers = stack.enter_context(at_work(clients))
-        acks += listen_to_all(workers, threads_of(*clients))
+        acks += listen_for(workers, "thread", threads_of(*clients))
         connected, servers = pooler.clients_and_servers()
         assert connected > POOL_SIZE >= servers
         for _ in range(3):
             end_all_pooled()
             acks += listen(workers, 0.2)
-        acks += listen_to_all(workers, threads_of(*clients))
+        acks += listen_for(workers, "thread", threads_of(*clients))
         pooler.kill()
         acks += listen(workers, 0.2)
         pooler.start()
-        acks += listen_to_all(workers, threads_of(*clients))
+        acks += listen_for(workers, "thread", threads_of(*clients))
         acks += stop(workers)
         for claim, hold in zip(kept, holds, strict=True):
             claim.check()

@@ -71,13 +71,15 @@ def listen(workers: list[Worker], seconds: float = 0) -> list[Ack]:
         time.sleep(min(left, 0.02))  # their pipes hold more than they can write in this time
 
 
-def listen_to_all(workers: list[Worker], names: set[str]) -> list[Ack]:
-    """Listen until each of the named threads has got a reply."""
+def listen_for(workers: list[Worker], field: str, values: set[str]) -> list[Ack]:
+    """Listen until there has been a reply with each of these values: a `thread` has come back, or a `what` happened."""
     heard: list[Ack] = []
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while {ack["thread"] for ack in acknowledged(heard)} != names:
-        assert time.monotonic() < deadline, "not all have come back"
-        heard += listen(workers, 0.05)
+    while missing := values - {ack[field] for ack in acknowledged(heard)}:
+        assert time.monotonic() < deadline, missing
+        if news := listen(workers, 0.05):
+            heard += news
+            deadline = time.monotonic() + PATIENCE_SECONDS
     return heard
 
 
