@@ -3,7 +3,7 @@
 from typing import Any
 
 from octostore.client.store import OctoStore
-from octostore.core.errors import LeaseLost, OctoStoreError
+from octostore.core.errors import LeaseLost
 from octostore.core.model import Outcome
 from octostore.core.replies import ReleaseReply
 from octostore.keeping.leases import KeptLease, KeptLeases
@@ -20,16 +20,3 @@ def release(
         raise
     leases.forget(lease)
     return reply
-
-
-def release_all(
-    store: OctoStore, leases: KeptLeases, owner: str, note: str
-) -> dict[str, ReleaseReply | OctoStoreError]:
-    """What happened to each job kept for `owner`; no attempt is counted."""
-    outcomes: dict[str, ReleaseReply | OctoStoreError] = {}
-    for lease in leases.of(owner):
-        try:
-            outcomes[lease.job_id] = release(store, leases, lease, note=note)
-        except OctoStoreError as error:
-            outcomes[lease.job_id] = error
-    return outcomes
