@@ -27,7 +27,6 @@ from octostore.client.methods import (
     steps_method,
 )
 from octostore.core import questions as q
-from octostore.core.errors import InvalidInput
 from octostore.core.events import Event
 from octostore.core.health import Health, Thresholds, judge
 from octostore.core.limits import CLAIM_ROWS_MAX, HEARTBEATS_MAX, PAGE_DEFAULT, PAGE_MAX, WINDOW_DEFAULT_SECONDS
@@ -80,10 +79,8 @@ def follow_log(
 def log_question(
     since: datetime | None, types: Sequence[str] | None, limit: int = PAGE_MAX, **which: Any
 ) -> q.ListEvents:
-    if isinstance(types, str):  # it would pass for a list of one-letter words
-        raise InvalidInput("types", f"must be a list of types, for example [{types!r}]")
     since_ms = None if since is None else to_moment("since", since)
-    return q.ListEvents(since=since_ms, types=None if types is None else tuple(types), limit=limit, **which)
+    return q.ListEvents(since=since_ms, types=None if types is None else as_tuple("types", types), limit=limit, **which)
 
 
 class EventsCall(NamedTuple):

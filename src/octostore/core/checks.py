@@ -76,16 +76,15 @@ def _check_lease(field: str, lease_id: str | None) -> None:
     check_line(field, lease_id, limits.LEASE_ID_BYTES)
 
 
-def _check_names(field: str, names: tuple[str, ...], most: int) -> None:
-    check_count(field, len(names), most, "names")
-    for name in names:
-        check_name(field, name)
+def _each(check: Check, most: int) -> Check:
+    """For a list of up to `most` names."""
 
+    def check_each(field: str, names: tuple[str, ...]) -> None:
+        check_count(field, len(names), most, "names")
+        for name in names:
+            check(field, name)
 
-def _check_job_ids(field: str, job_ids: tuple[str, ...], most: int) -> None:
-    check_count(field, len(job_ids), most, "names")
-    for job_id in job_ids:
-        check_job_id(field, job_id)
+    return check_each
 
 
 def _check_digest(field: str, digest: bytes) -> None:
@@ -121,12 +120,12 @@ def check_session_name(field: str, name: str) -> None:
 CHECKS: dict[str, Check] = {
     # Names
     "job_id": check_job_id,
-    "job_ids": against(_check_job_ids, limits.HEARTBEATS_MAX),
+    "job_ids": _each(check_job_id, limits.HEARTBEATS_MAX),
     "session_id": check_session_name,
     "queue": check_name,
-    "queues": against(_check_names, limits.TASK_QUEUES_MAX),
+    "queues": _each(check_name, limits.TASK_QUEUES_MAX),
     "kind": check_name,
-    "kinds": against(_check_names, limits.KINDS_MAX),
+    "kinds": _each(check_name, limits.KINDS_MAX),
     "prefix": check_prefix,
     "token_id": check_name,
     "name": check_token_name,

@@ -91,8 +91,7 @@ class ClaimJob(ClaimTerms, frozen=True, kw_only=True):
     again: bool = False
 
 
-def check_lock_ttl(field: str, ttl: float) -> None:
-    limits.check_seconds(field, ttl, limits.TTL_MIN_MS, limits.LOCK_TTL_MAX_MS)
+check_lock_ttl = between(limits.check_seconds, limits.TTL_MIN_MS, limits.LOCK_TTL_MAX_MS)
 
 
 def _check_lock_metadata(field: str, metadata: bytes) -> None:

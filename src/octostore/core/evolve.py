@@ -6,7 +6,7 @@ and `lease_id`, `request_id` and a token's `digest` are secrets; only these are 
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 
@@ -36,6 +36,7 @@ from octostore.core.model import (
     LOCAL,
     Attempt,
     Claim,
+    HowEnded,
     Job,
     Pause,
     Queue,
@@ -130,9 +131,7 @@ def _claimed(job: Job, entry: LogEntry, details: Claimed) -> None:
 
 
 def _stuck(job: Job, entry: LogEntry, _details: Stuck) -> None:
-    if job.claim is None:
-        raise LookupError(f"event {entry.seq} is about an owner of {job.job_id!r}, which has none")
-    job.claim.stuck_at = entry.at
+    _live(job, entry).stuck_at = entry.at
 
 
 def _ended(job: Job, entry: LogEntry, details: Ended) -> None:
@@ -183,19 +182,19 @@ def _cancelled(job: Job, entry: LogEntry, details: Cancelled | Ended) -> None:
 
 
 def _stop_requested(job: Job, entry: LogEntry, details: StopRequested) -> None:
-    _live(job).stop_request = _encode(StopRequest(entry.at, entry.actor, details.reason, details.cancels))
+    _live(job, entry).stop_request = _encode(StopRequest(entry.at, entry.actor, details.reason, details.cancels))
 
 
 def _stop_delivered(job: Job, entry: LogEntry, _details: StopDelivered) -> None:
-    claim = _live(job)
+    claim = _live(job, entry)
     request = read_stop_request(claim)
     if request is not None:
         claim.stop_request = _encode(msgspec.structs.replace(request, delivered_at=entry.at))
 
 
-def _live(job: Job) -> Claim:
+def _live(job: Job, entry: LogEntry) -> Claim:
     if job.claim is None:
-        raise LookupError(f"nobody has {job.job_id!r}, so nobody can be asked to stop")
+        raise LookupError(f"event {entry.seq} is about an owner of {job.job_id!r}, which has none")
     return job.claim
 
 
@@ -219,13 +218,7 @@ _JOB_CHANGES: dict[str, Callable[[Job, LogEntry, Any], None]] = {
     "enqueued": _enqueued,
     "claimed": _claimed,
     "stuck": _stuck,
-    "released": _ended,
-    "done": _ended,
-    "failed": _ended,
-    "deferred": _ended,
-    "expired": _ended,
-    "force_released": _ended,
-    "undone": _ended,
+    **dict.fromkeys(get_args(HowEnded), _ended),
     "cancelled": _cancelled,
     "stop_requested": _stop_requested,
     "stop_delivered": _stop_delivered,

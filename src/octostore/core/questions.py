@@ -101,7 +101,7 @@ def _check_cursor(order: Order, cursor: str) -> None:
         return
     from octostore.core.run_order import parse_position  # noqa: PLC0415  # rarely needed
 
-    parse_position("cursor", cursor)
+    parse_position(cursor)
 
 
 class ListHeartbeats(Question[Heartbeats], frozen=True, kw_only=True):

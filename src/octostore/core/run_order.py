@@ -64,17 +64,17 @@ def parts_of(status: Status | None) -> tuple[Part, ...]:
     return ("ready", "later") if status == "queued" else tuple(part for part in PARTS if part == status)
 
 
-def parse_position(field: str, text: str) -> RunPosition:
+def parse_position(text: str) -> RunPosition:
     try:
         moment, part, *key = text.split(_SEPARATOR)
         if part in _WAITING and len(key) == len(_BEFORE_ALL[part]):
             return RunPosition(_number(moment), cast("Part", part), tuple(map(_number, key)))
         if part in PARTS and part not in _WAITING and len(key) == 1:
-            check_job_id(field, key[0])
+            check_job_id("cursor", key[0])
             return RunPosition(_number(moment), part, (key[0],))
     except (AttributeError, ValueError, InvalidInput):
         pass
-    raise InvalidInput(field, "is not the cursor of a page in run order")
+    raise InvalidInput("cursor", "is not the cursor of a page in run order")
 
 
 def _number(text: str) -> int:

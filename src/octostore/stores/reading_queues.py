@@ -54,7 +54,7 @@ def list_queues(reading: Reading, ws: WorkingSet, question: q.ListQueues, source
 def list_in_run_order(reading: Reading, ws: WorkingSet, question: q.ListJobs, sources: Sources) -> JobPage:
     queue, prefix = question.queue or "", question.prefix or ""
     moved = [job for job in _jobs_as_of_now(reading, ws, [queue], sources) if job.job_id.startswith(prefix)]
-    position = beginning(ws.now) if question.cursor is None else parse_position("cursor", question.cursor)
+    position = beginning(ws.now) if question.cursor is None else parse_position(question.cursor)
     looked_at: list[Job] = []
     most = JOBS_LOOKED_THROUGH if question.is_searching else question.limit
     for part in parts_of(question.stored_status):
