@@ -9,14 +9,14 @@ import msgspec
 
 from octostore.core.commands import AnyCommand
 from octostore.core.encoding import decode_strictly
-from octostore.core.errors import InvalidInput, OctoStoreError
+from octostore.core.errors import InvalidInput
 from octostore.core.limits import JSON_DEPTH
-from octostore.server.calls import Call, admit, note_error, respond, wait_and_respond
+from octostore.server.calls import Call, admit, handle_error, respond, wait_and_respond
 from octostore.server.guard import Guard
 from octostore.server.http import ClientDisconnected, Request, Response, StreamingResponse
-from octostore.server.log import log, log_event
+from octostore.server.log import log_event
 from octostore.server.principals import Principal
-from octostore.server.refusals import refusal_for, retry_after, too_fast, wrong_shape
+from octostore.server.refusals import retry_after, too_fast, wrong_shape
 from octostore.server.router import Route, decode_param
 from octostore.server.routes import ROUTES, build_router
 from octostore.server.services import Services
@@ -27,7 +27,6 @@ from octostore.wire.shapes import shape_problem
 PROBLEM_JSON = b"application/problem+json"
 CLIENT_CLOSED_REQUEST = 499  # nginx's status for it
 UNAUTHORIZED = 401
-SERVER_ERROR = 500
 MAX_PATH_LOGGED = 500
 
 Waiting: TypeAlias = Coroutine[Any, Any, Any]
@@ -156,14 +155,8 @@ class App:
     def _refuse(self, request: Request, error: Exception) -> int:
         if isinstance(error, ClientDisconnected):
             return CLIENT_CLOSED_REQUEST
-        note_error(self.services, request.principal, error)
-        if request.route is not None and request.route.translate is not None and isinstance(error, OctoStoreError):
-            error = request.route.translate(error)  # lock clients expect other codes
-        refusal = refusal_for(error)
-        if refusal.status == SERVER_ERROR:
-            log.error("%s %s failed", request.id, request.method, exc_info=error, extra={"event": "internal_error"})
+        refusal = handle_error(self.services, request, request.route, error)
         failure = refusal.failure
-        failure.request_id = request.id
         headers = [*refusal.headers, *retry_after(failure.retry_after_ms)]
         if refusal.status == UNAUTHORIZED and request.route is not None and request.route.challenge is not None:
             headers = request.route.challenge(request, headers)

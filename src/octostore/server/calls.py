@@ -6,20 +6,22 @@ from typing import Any
 import msgspec
 
 from octostore.core.commands import AnyCommand, HeartbeatJob
-from octostore.core.errors import InvalidInput, LeaseLost, LimitExceeded, Unreachable
+from octostore.core.errors import InvalidInput, LeaseLost, LimitExceeded, OctoStoreError, Unreachable
 from octostore.core.limits import check_range
 from octostore.core.replies import ClaimReply, HeartbeatReply, ReleaseReply
 from octostore.core.traceparent import traceparent_from
 from octostore.core.undo import undo_of
 from octostore.server.http import ClientDisconnected, Request, Response
+from octostore.server.log import log
 from octostore.server.principals import Principal
-from octostore.server.refusals import bad_token, missing_scope
+from octostore.server.refusals import Refusal, bad_token, missing_scope, refusal_for
 from octostore.server.router import Route
 from octostore.server.services import Services
 from octostore.wire.bodies import Shape, with_wire_name
 from octostore.wire.endpoints import BY_OPERATION
 from octostore.wire.fields import WAIT_MAX_SECONDS, TraceparentHeader
 
+SERVER_ERROR = 500
 NOT_OUTAGES = {"closed", "late", "restored_behind"}
 """Reasons for `Unreachable` that do not mean an outage of the store."""
 
@@ -135,6 +137,19 @@ def note_error(services: Services, principal: str | None, error: Exception) -> N
         services.outage.begin(error)
     if isinstance(error, LimitExceeded) and principal is not None:
         services.max_claims.on_refused(principal)
+
+
+def handle_error(services: Services, request: Request, route: Route | None, error: Exception) -> Refusal:
+    """Note the error, log it if it is a bug, and return the response, in the codes that clients of the route expect."""
+    note_error(services, request.principal, error)
+    if route is not None and route.translate is not None and isinstance(error, OctoStoreError):
+        error = route.translate(error)
+    refusal = refusal_for(error)
+    if refusal.status == SERVER_ERROR:
+        what = request.method if route is None else route.operation
+        log.error("%s %s failed", request.id, what, exc_info=error, extra={"event": "internal_error"})
+    refusal.failure.request_id = request.id
+    return refusal
 
 
 def respond_with_reply(_call: Call, reply: Any) -> Response:

@@ -8,11 +8,10 @@ import msgspec
 
 from octostore.core.commands import AnyCommand, Batch
 from octostore.core.errors import InvalidInput, OctoStoreError
-from octostore.server.calls import Call, admit, note_error, respond
+from octostore.server.calls import Call, admit, handle_error, respond
 from octostore.server.examples import NOW
 from octostore.server.http import ClientDisconnected, Response
-from octostore.server.log import log
-from octostore.server.refusals import Refusal, refusal_for, too_fast, wrong_shape
+from octostore.server.refusals import Refusal, too_fast, wrong_shape
 from octostore.server.router import Route
 from octostore.wire import bodies
 from octostore.wire.batches import BatchResponse, CommandResponse, check_batch_size, decode_command, find_endpoint
@@ -85,16 +84,7 @@ def _respond(one: _Prepared, replies: Iterator[Any]) -> CommandResponse:
 
 
 def _respond_with_error(call: Call, error: Exception) -> CommandResponse:
-    note_error(call.services, call.principal.name, error)
-    translate = call.route.translate
-    if translate is not None and isinstance(error, OctoStoreError):
-        error = translate(error)
-    refusal = refusal_for(error)
-    if refusal.failure.code == "internal_error":
-        log.error(
-            "%s %s failed", call.request.id, call.route.operation, exc_info=error, extra={"event": "internal_error"}
-        )
-    refusal.failure.request_id = call.request.id
+    refusal = handle_error(call.services, call.request, call.route, error)
     return CommandResponse(status=refusal.status, body=refusal.failure)
 
 
