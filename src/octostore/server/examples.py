@@ -13,7 +13,6 @@ DEFAULT_URL = "http://127.0.0.1:3000"
 IN_A_MINUTE = "2026-07-01T10:01:00Z"
 LEASE_ID = "0b9e1c9e-6a5c-4f6e-9d0c-2f6f3f0f8f11"
 TOKEN = "octo_2UuVd7TqVbT3sXyRk0HnCwJm5LzEaFgQ8oPi6Yx1Bt4WvN9Zq"  # noqa: S105  # the right format, but not a real token
-USER_ID = "5c0a7a56-3c0e-4d0a-9d55-0f8c2c3b7a41"
 NOW = "2026-07-01T10:00:00Z"
 
 DEFAULTS: dict[str, Any] = {
@@ -27,21 +26,16 @@ DEFAULTS: dict[str, Any] = {
     "created": True,
     "created_at": NOW,
     "ended_at": "2026-07-01T09:41:07Z",
-    "error": None,
     "expires_at": "2026-07-01T10:02:00Z",
     "late_at": "2026-07-01T10:01:20Z",
     "fencing_token": 4711,
-    "in_flight": [],
     "heartbeat_at": NOW,
     "host": "127.0.0.1",
     "holder_id": "b3c1f0de-77a1-4c55-8e0e-2f6d6f1a9c02",
-    "how": "expired",
     "is_complete": True,
     "job_id": "github-issue-1842",
     "keepalive_interval_secs": 30,
-    "kind": None,
     "late": False,
-    "late_ms": 212,
     "lease_id": LEASE_ID,
     "lock_count": 0,
     "lock_delay_seconds": 30,
@@ -49,12 +43,9 @@ DEFAULTS: dict[str, Any] = {
     "max_attempts": 5,
     "metadata": {"branch": "fix-1842"},
     "observed_at": NOW,
-    "offered": False,
     "opened_at": NOW,
     "owner": "agent-3",
     "phase": "idle",
-    "pid": None,
-    "prefix": "",
     "previous": [],
     "principal": "admin",
     "priority": 5,
@@ -64,33 +55,30 @@ DEFAULTS: dict[str, Any] = {
     "replayed": False,
     "resumed": False,
     "retry_after_ms": 30_000,
-    "revoked_at": None,
     "saved_at": NOW,
     "scopes": ["read", "claim"],
     "seq": 4712,
-    "session_id": None,
     "stuck": False,
-    "stuck_jobs": [],
     "store_id": "5f1c0a6e8b3d459e8394b0633a35a26b",
     "token": TOKEN,
     "token_id": "tok-5f1c0a6e",
     "total": 1,
     "ttl": 120,
     "uptime_seconds": 86_400,
-    "user_id": USER_ID,
+    "user_id": "5c0a7a56-3c0e-4d0a-9d55-0f8c2c3b7a41",
     "version": __version__,
 }
 """The value of each field in examples, unless the example has its own."""
 
 
-def sample(schema: dict[str, Any], components: dict[str, Any], value: Any = None, name: str = "") -> Any:
+def sample(schema: dict[str, Any], components: dict[str, Any], value: Any = None) -> Any:
     """An example for the schema, which is or contains `value`."""
     if "$ref" in schema:
-        return sample(components[schema["$ref"].rpartition("/")[2]], components, value, name)
+        return sample(components[schema["$ref"].rpartition("/")[2]], components, value)
     if isinstance(value, dict) and "properties" in schema:
         shown = {*value, *schema["required"]}
         return {
-            field: sample(inner, components, value.get(field, DEFAULTS.get(field)), field)
+            field: sample(inner, components, value.get(field, DEFAULTS.get(field)))
             for field, inner in schema["properties"].items()
             if field in shown
         }
@@ -98,7 +86,7 @@ def sample(schema: dict[str, Any], components: dict[str, Any], value: Any = None
         return [sample(schema["items"], components, item) for item in value]
     if value is not None and "anyOf" in schema:
         structs = [option for option in schema["anyOf"] if "$ref" in option]
-        return sample(structs[0], components, value, name) if structs and isinstance(value, dict) else value
+        return sample(structs[0], components, value) if structs and isinstance(value, dict) else value
     if value is None and "enum" in schema:
         return schema["enum"][0]
     return schema.get("default") if value is None else value

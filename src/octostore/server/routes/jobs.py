@@ -38,7 +38,7 @@ def hide_other_jobs(call: Call, reply: ClaimReply) -> ClaimReply:
     return msgspec.structs.replace(reply, retry_after_ms=DEFAULT_RETRY_MS)
 
 
-def _prepare_similar(call: Call) -> Any:
+def prepare_within_prefix(call: Call) -> Any:
     return call.question(prefix=call.principal.prefix)
 
 
@@ -170,7 +170,7 @@ ROUTES = [
     ),
     question_route(
         "find_similar",
-        prepare=_prepare_similar,
+        prepare=prepare_within_prefix,
         summary="Find names similar to this one",
         description=(
             "Up to three existing names, best first: names that begin with this one, then the most similar. A token "

@@ -152,7 +152,6 @@ ROUTES = [
             "but have reported no progress for longer than their `max_silence`. With `max_age`, the server counts "
             "again only if its last figures are older than that; `at` is when they were counted."
         ),
-        codes={503: ("unreachable",)},
         example={
             "response": {
                 "claimed": 0,

@@ -5,7 +5,7 @@ from typing import Any
 from octostore.server.calls import Call, command_route, question_route
 from octostore.server.examples import IN_A_MINUTE, NOW
 from octostore.server.http import Response
-from octostore.server.routes.jobs import CLAIMED_BUILD, prepare_claim, respond_to_claim
+from octostore.server.routes.jobs import CLAIMED_BUILD, prepare_claim, prepare_within_prefix, respond_to_claim
 from octostore.wire.responses import ClaimNextResponse
 
 TAG = "queues"
@@ -13,10 +13,6 @@ TAG = "queues"
 
 def _prepare_next(call: Call) -> Any:
     return prepare_claim(call, prefix=call.principal.prefix)
-
-
-def _prepare_status(call: Call) -> Any:
-    return call.question(prefix=call.principal.prefix)
 
 
 async def _list_queues(call: Call) -> Response:
@@ -69,7 +65,7 @@ ROUTES = [
     ),
     question_route(
         "get_queue",
-        prepare=_prepare_status,
+        prepare=prepare_within_prefix,
         summary="Get the contents of a queue",
         description="Counts stop at 10,000. For a token limited to a prefix, only jobs with that prefix are counted.",
         example={
@@ -90,7 +86,6 @@ ROUTES = [
             "events is a claim from the queue. For a token limited to a prefix, only jobs with that prefix are "
             "counted, and only their queues are listed."
         ),
-        codes={503: ("unreachable",)},
         example={
             "first": ["enqueue"],
             "response": {

@@ -110,7 +110,7 @@ ROUTES = [
         "keepalive",
         summary="Keep a session and everything bound to it alive",
         description=NEEDS_LEASE,
-        codes={403: ("not_allowed",), 404: ("not_found",), 410: ("lease_lost",)},
+        codes={404: ("not_found",), 410: ("lease_lost",)},
         translate=lost_session_as_gone,
         example={**SESSION, "body": LEASE, "response": {**OPEN, "stop_requested": {}}},
     ),
@@ -141,7 +141,7 @@ ROUTES = [
         "save_context",
         summary="Save a session's context for the next agent",
         description=f"The new context replaces the previous one. {NEEDS_LEASE}",
-        codes={403: ("not_allowed",), 404: ("not_found",), 409: ("conflict",), 410: ("lease_lost",)},
+        codes={404: ("not_found",), 409: ("conflict",), 410: ("lease_lost",)},
         translate=lost_session_as_gone,
         example={
             **SESSION,
@@ -157,7 +157,7 @@ ROUTES = [
             "Your lease ends with this call. `to_agent` then opens the session with a token of the session's principal "
             "and gets a lease that also covers the claims. Operators need no lease."
         ),
-        codes={403: ("not_allowed",), 404: ("not_found",), 410: ("lease_lost",)},
+        codes={404: ("not_found",), 410: ("lease_lost",)},
         translate=lost_session_as_gone,
         example={
             **SESSION,
@@ -212,7 +212,7 @@ ROUTES = [
         summary="Close a session, and release the claims bound to it",
         description=f"{NEEDS_LEASE} Operators need no lease.",
         responses={204: None},
-        codes={403: ("not_allowed",), 404: ("not_found",), 410: ("lease_lost",)},
+        codes={404: ("not_found",), 410: ("lease_lost",)},
         translate=lost_session_as_gone,
         example={**SESSION, "body": LEASE},
     ),
