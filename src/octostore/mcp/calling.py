@@ -9,11 +9,10 @@ import msgspec
 from octostore.core.errors import OctoStoreError
 from octostore.core.visible import visible_json
 from octostore.mcp import arguments, texts
-from octostore.mcp.own import Caller
+from octostore.mcp.own import Caller, Report
 from octostore.mcp.tools import Tool, ToolContext
 from octostore.wire.failures import Failure
 
-Report = Callable[[str], None]
 DOCUMENTS = frozenset({"metadata", "payload", "checkpoint", "result", "context"})
 """Documents callers wrote: these stay as they are, nulls included."""
 

@@ -1,7 +1,7 @@
 """The claims held by this process. An agent names them by job; the lease never leaves the process."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import AsyncExitStack, contextmanager, suppress
 from typing import Any
@@ -17,7 +17,7 @@ from octostore.core.model import Outcome
 from octostore.core.replies import CheckpointReply, ClaimReply, HeartbeatReply, JobOwner, ReleaseReply
 from octostore.mcp import texts
 from octostore.mcp.arguments import OneClaim
-from octostore.mcp.own import NotHeld
+from octostore.mcp.own import NotHeld, Report
 from octostore.mcp.results import MyClaim, claim_result, has_task_result
 from octostore.mcp.silence import Silence
 
@@ -32,8 +32,6 @@ LOOK_SECONDS = 2.0
 """How long to look up who has a lost job now. The loss must be reported soon, and often the store is unreachable."""
 LEFT = "the agent's session ended before it released the job"
 CANCELLED = "the claiming call was cancelled"
-
-Report = Callable[[str], None]
 
 
 class AgentClaim:

@@ -100,8 +100,12 @@ def result_line(request_id: RequestId, result: dict[str, Any]) -> bytes:
 
 
 def error_line(refused: Refused) -> bytes:
+    return _line(error_fields(refused))
+
+
+def error_fields(refused: Refused) -> dict[str, Any]:
     error = {"code": refused.code, "message": str(refused)} | ({} if refused.data is None else {"data": refused.data})
-    return _line({"id": refused.request_id, "error": error})
+    return {"id": refused.request_id, "error": error}
 
 
 def notification_line(method: str, params: dict[str, Any]) -> bytes:

@@ -1,6 +1,7 @@
 """What tools need from the agent's claims and sessions, whether kept alive here or named by a handle."""
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
@@ -10,6 +11,9 @@ from octostore.core.model import Outcome, Phase
 from octostore.core.replies import CheckpointReply, ClaimReply, HandedOverReply, HeartbeatReply, JobOwner, ReleaseReply
 from octostore.mcp.arguments import ClaimTask, OneClaim, OneSession, OpenSession, Task
 from octostore.mcp.results import MyClaim, Opened
+
+Report: TypeAlias = Callable[[str], None]
+"""Tells the people who run this process."""
 
 
 class NotHeld(OctoStoreError):

@@ -9,9 +9,9 @@ from typing import Any
 
 from octostore._version import __version__
 from octostore.mcp import texts
-from octostore.mcp.calling import Report, call_tool
+from octostore.mcp.calling import call_tool
 from octostore.mcp.lines import INVALID_PARAMS, METHOD_NOT_FOUND, Message, Refused
-from octostore.mcp.own import Caller
+from octostore.mcp.own import Caller, Report
 from octostore.mcp.schemas import described
 from octostore.mcp.tools import Tool
 

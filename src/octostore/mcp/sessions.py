@@ -12,8 +12,8 @@ from octostore.core.model import Phase
 from octostore.core.replies import ClaimReply, HandedOverReply, InFlight
 from octostore.mcp import texts
 from octostore.mcp.arguments import ClaimTask, OneSession, OpenSession, Task
-from octostore.mcp.claims import RELEASE_SECONDS, Claims, Report
-from octostore.mcp.own import NotHeld
+from octostore.mcp.claims import RELEASE_SECONDS, Claims
+from octostore.mcp.own import NotHeld, Report
 from octostore.mcp.results import Opened, opened_result
 from octostore.mcp.silence import Silence
 from octostore.stores.clock import boottime

@@ -9,7 +9,6 @@ from contextlib import suppress
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 from octostore.core.errors import InvalidInput, Unreachable
-from octostore.mcp.calling import Report
 from octostore.mcp.claims import Claims
 from octostore.mcp.connection import Agent, Connection
 from octostore.mcp.lines import (
@@ -23,10 +22,10 @@ from octostore.mcp.lines import (
     notification_line,
     result_line,
 )
-from octostore.mcp.own import NotSetUp
+from octostore.mcp.own import NotSetUp, Report
 from octostore.mcp.protocol import ToolProtocol
 from octostore.mcp.sessions import Sessions
-from octostore.mcp.silence import MAX_SILENCE_SECONDS, Silence, silence_left
+from octostore.mcp.silence import Silence, silence_left
 from octostore.mcp.tools import tools_for
 from octostore.stores.clock import boottime
 from octostore.wire.errors import error_kind
@@ -50,8 +49,8 @@ BAD_SETUP = error_kind(InvalidInput.code).exit_code
 class Settings(NamedTuple):
     url: str | None
     owner: str | None
-    is_operator: bool = False
-    max_silence: float | None = MAX_SILENCE_SECONDS
+    is_operator: bool
+    max_silence: float | None
     """None: an agent may be silent forever."""
 
 

@@ -75,7 +75,8 @@ async def claim_next_job(context: ToolContext, arguments: g.ClaimNext) -> msgspe
 async def report_progress(context: ToolContext, arguments: g.Progress) -> r.Kept:
     """Tell others what you are doing on a job you hold, and see that it is still yours. Call it at every step."""
     claim = await context.claims.find(context.store, arguments)
-    return _still_yours(await claim.progress(arguments.note, arguments.percent))
+    beat = await claim.progress(arguments.note, arguments.percent)
+    return r.Kept(job_id=beat.job_id, expires_at=beat.expires_at)
 
 
 async def checkpoint(context: ToolContext, arguments: g.Checkpoint) -> r.Checkpointed:
@@ -253,10 +254,6 @@ async def force_release_job(context: ToolContext, arguments: g.Operation) -> Job
 
 
 # Shared
-
-
-def _still_yours(beat: Any) -> r.Kept:
-    return r.Kept(job_id=beat.job_id, expires_at=beat.expires_at)
 
 
 def _terms(context: ToolContext, arguments: g.Terms) -> dict[str, Any]:

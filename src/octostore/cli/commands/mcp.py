@@ -11,6 +11,7 @@ import os
 from octostore.cli.options import seconds
 from octostore.cli.subcommands import Arguments, Context
 from octostore.client.owner import OWNER_VARIABLE
+from octostore.mcp.silence import MAX_SILENCE_SECONDS
 
 EXAMPLES = [
     'octostore mcp    # in the server list of a client: "command": "octostore", "args": ["mcp"]',
@@ -30,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--max-silence",
         metavar="S",
         type=_silence,
-        default=1_800.0,
+        default=MAX_SILENCE_SECONDS,
         help="release the agent's jobs if it makes no call for this long; 0 or never keeps them (default: 30m)",
     )
     parser.add_argument(

@@ -15,6 +15,7 @@ from octostore.mcp.lines import (
     PARSE_ERROR,
     Message,
     Refused,
+    error_fields,
     message_of,
 )
 from octostore.mcp.protocol import UNSUPPORTED_VERSION, VERSION_KEY, WITH_HANDSHAKE, WITHOUT_HANDSHAKE
@@ -96,8 +97,5 @@ def _decoded(header: str) -> str | None:
 
 def error_response(refused: Refused, status: int | None = None) -> Response:
     """`status` defaults to the one for the code."""
-    error = {"code": refused.code, "message": str(refused)}
-    if refused.data is not None:
-        error["data"] = refused.data
-    document = {"jsonrpc": "2.0", "id": refused.request_id, "error": error}
+    document = {"jsonrpc": "2.0", **error_fields(refused)}
     return Response(document, STATUSES.get(refused.code, OK) if status is None else status)
