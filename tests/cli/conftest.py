@@ -1,5 +1,6 @@
 """The command line on a file and on a server: both must behave the same."""
 
+import io
 import os
 import sqlite3
 import tempfile
@@ -51,6 +52,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
         process.check_has_not_failed()
         with octostore.connect(process.url, token=process.token) as store:
             assert store.verify().problems == []
+
+
+class Screen(io.StringIO):
+    """As stderr: a terminal, and what it shows."""
+
+    def isatty(self) -> bool:
+        return True
 
 
 class Cli:

@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,12 @@ from typing import Any
 import pytest
 
 import octostore
+from octostore.cli import progress_bar
 from octostore.cli.story import sentence
 from octostore.client import verification
 from octostore.core.events import DETAILS, Event
-from tests.cli.conftest import Cli, store_of_an_hour_ago
-from tests.support.cli import run_cli, run_on_terminal
+from tests.cli.conftest import Cli, Screen, store_of_an_hour_ago
+from tests.support.cli import run_cli
 from tests.support.server import ServerProcess
 
 # What somebody with access to the file and bad intentions could do.
@@ -141,12 +143,14 @@ def test_only_operators_verify_a_log(server: ServerProcess) -> None:
     assert "needs an admin token" in done.err
 
 
-def test_progress_is_shown_on_a_terminal(cli: Cli) -> None:
+def test_progress_is_shown_on_a_terminal(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     cli.lease()
-    seen = run_on_terminal("events", "--verify")
-    assert "octostore: at event 1 …\r\x1b[K" in seen.replace("\r\n", "\n")
-    assert "sound" in seen.rpartition("\x1b[K")[2]
-    assert "at event" not in run_on_terminal("events", "--verify", TERM="dumb")
+    monkeypatch.setattr(progress_bar, "QUIET_SECONDS", 0)
+    for terminal, shown in (("xterm", "\rat event 1 …\r\x1b[K"), ("dumb", "")):
+        monkeypatch.setenv("TERM", terminal)
+        monkeypatch.setattr(sys, "stderr", screen := Screen())
+        assert cli.call("events", "--verify").out.startswith("sound")
+        assert screen.getvalue() == shown
 
 
 # Every event in words

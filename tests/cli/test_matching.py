@@ -1,6 +1,5 @@
 """`requeue --all` and `discard --all`."""
 
-import io
 import sys
 from typing import Any
 
@@ -12,7 +11,7 @@ from octostore.cli.matching import operate_on_matching
 from octostore.cli.store_address import resolve_store
 from octostore.cli.subcommands import Arguments, Context
 from octostore.core.errors import Unreachable
-from tests.cli.conftest import Cli
+from tests.cli.conftest import Cli, Screen
 
 WHY = ("--reason", "the disk is larger now")
 
@@ -67,14 +66,10 @@ def test_options_that_do_not_fit_together_are_refused(
     assert statuses(cli, queue) == ["dead"] * 3
 
 
-class Screen(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
 def test_progress_is_only_for_terminals(cli: Cli, queue: str, monkeypatch: pytest.MonkeyPatch) -> None:
     screen = Screen()
     monkeypatch.setattr(progress_bar, "QUIET_SECONDS", 0)
+    monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", screen)
     assert (
         cli.call("requeue", "--all", "--queue", queue, *WHY).out

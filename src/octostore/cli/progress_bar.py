@@ -1,35 +1,41 @@
-"""A progress bar for slow commands."""
+"""How far a slow command has come."""
 
+import os
 import sys
 import time
 from types import TracebackType
 from typing import Self
 
 QUIET_SECONDS = 0.5
-"""Faster commands show no bar."""
+"""Faster commands show nothing."""
+INTERVAL_SECONDS = 0.1
+"""The shortest time between two updates."""
 WIDTH = 30
 
 
 class ProgressBar:
-    """On stderr, if that is a terminal. Erased at the end."""
+    """On one line of stderr, if that is a terminal. Erased at the end. `what` is a past participle."""
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str = "") -> None:
         self._what = what
-        self._shown_at = time.monotonic() + QUIET_SECONDS
+        self._is_watched = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self._next_at = time.monotonic() + QUIET_SECONDS
         self._is_shown = False
 
     def show(self, done: int, total: int) -> None:
         share = done / total if total else 1.0
         filled = round(share * WIDTH)
-        self._draw(f"[{'#' * filled}{'.' * (WIDTH - filled)}] {share:4.0%} {self._what}")
+        self.say(f"[{'#' * filled}{'.' * (WIDTH - filled)}] {share:4.0%} {self._what}")
 
     def count(self, done: int) -> None:
         """Show a count without a known total."""
-        self._draw(f"{done:,} {self._what}")
+        self.say(f"{done:,} {self._what}")
 
-    def _draw(self, text: str) -> None:
-        if not sys.stderr.isatty() or time.monotonic() < self._shown_at:
+    def say(self, text: str) -> None:
+        """Each text is at least as long as the one before."""
+        if not self._is_watched or time.monotonic() < self._next_at:
             return
+        self._next_at = time.monotonic() + INTERVAL_SECONDS
         sys.stderr.write(f"\r{text}")
         sys.stderr.flush()
         self._is_shown = True
