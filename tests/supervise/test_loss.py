@@ -10,7 +10,7 @@ from pathlib import Path
 from subprocess import PIPE
 
 import octostore as library
-from octostore.supervise.child_command import SIGNALLED
+from octostore.client.signals import SIGNALLED
 from tests.support.processes import PATIENCE_SECONDS, until
 from tests.support.running import FOREVER, UNTIL_GO, Octostore, Served
 from tests.support.server import ServerProcess

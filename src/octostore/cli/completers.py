@@ -31,9 +31,9 @@ def session_names(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> lis
     return [name for name in names if name.startswith(prefix)][:OFFERED]
 
 
-def queue_names(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> list[str]:
-    names = _ask_in_time(parsed_args, lambda store: [queue.queue for queue in store.list_queues().queues])
-    return [name for name in names if name.startswith(prefix)]
+def queue_names(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
+    """All of them: the shell drops those that do not start with what was typed."""
+    return _ask_in_time(parsed_args, lambda store: [queue.queue for queue in store.list_queues().queues])
 
 
 def _session_names(store: "Reader") -> list[str]:

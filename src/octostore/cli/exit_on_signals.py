@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
+from octostore.client.signals import SIGNALLED
+
 TERMINATING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
-SIGNALLED = 128
-"""For a process killed by a signal, shells report this plus the signal number as the exit code."""
 
 
 @contextmanager

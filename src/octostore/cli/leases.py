@@ -11,7 +11,7 @@ import msgspec
 
 from octostore.cli.activity import kept_leases
 from octostore.cli.completers import job_names
-from octostore.cli.options import LEASE_VARIABLE, lease_id_from
+from octostore.cli.options import LEASE_VARIABLE, add_lease_id, lease_id_from
 from octostore.cli.owners import KEEPING_OWNER_DEFAULT, claiming_owner, join_names, keeping_owner, owners_of
 from octostore.cli.subcommands import Arguments, Context, set_completer
 from octostore.core.errors import InvalidInput, LeaseLost
@@ -42,11 +42,7 @@ def add_job(parser: argparse.ArgumentParser) -> None:
 
 
 def add_lease_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--lease-id",
-        metavar="L",
-        help=f"the claim's lease id; prefer {LEASE_VARIABLE}: other users can see command-line arguments",
-    )
+    add_lease_id(parser, "claim")
     parser.add_argument("--owner", metavar="O", help=f"who keeps the claim (default: {KEEPING_OWNER_DEFAULT})")
 
 

@@ -97,5 +97,13 @@ def signal_number(text: str) -> int:
     raise argparse.ArgumentTypeError(f"{text!r} is not a signal; try TERM or INT")
 
 
+def add_lease_id(parser: argparse.ArgumentParser, whose: str) -> None:
+    parser.add_argument(
+        "--lease-id",
+        metavar="L",
+        help=f"the {whose}'s lease id; prefer {LEASE_VARIABLE}: other users can see command-line arguments",
+    )
+
+
 def lease_id_from(given: str | None) -> str | None:
     return (os.environ.get(LEASE_VARIABLE) if given is None else given) or None

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
+from octostore.client.signals import SIGNALLED
 from octostore.core.errors import InvalidInput, Unreachable
 from octostore.mcp.claims import Claims
 from octostore.mcp.connection import Agent, Connection
@@ -112,7 +113,7 @@ class _Session:
 
     def _exit_code(self) -> int:
         if self._signal is not None:
-            return 128 + self._signal
+            return SIGNALLED + self._signal
         return BAD_SETUP if self._is_badly_set_up and not self._connection.is_open else 0
 
     async def _open(self) -> None:

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from octostore.client.hold import HeldClaim
 from octostore.client.lateness import own_lateness
+from octostore.client.signals import SIGNALLED
 from octostore.core.errors import LeaseLost, NotFound
 from octostore.core.moments import duration
 from octostore.stores.clock import boottime
@@ -23,8 +24,6 @@ from octostore.supervise.processes import descendants
 from octostore.supervise.signal_pipe import TICK_SECONDS, SignalPipe
 from octostore.supervise.terminal import Terminal, stop_own_group
 
-SIGNALLED = 128
-"""Shells add this to the signal number in the exit code of a process that a signal killed."""
 NOT_EXECUTABLE = 126
 TIMED_OUT = 124
 """The exit code that `timeout` uses, for a command that exited with 0 after we stopped it."""

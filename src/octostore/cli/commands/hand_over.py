@@ -10,7 +10,7 @@ import argparse
 
 from octostore.cli import words
 from octostore.cli.completers import session_names
-from octostore.cli.options import lease_id_from
+from octostore.cli.options import add_lease_id, lease_id_from
 from octostore.cli.subcommands import Arguments, Context, set_completer
 
 EXAMPLES = [
@@ -27,11 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--to", required=True, metavar="AGENT", help="the agent that will continue the session")
     parser.add_argument("--note", metavar="TEXT", help="what that agent should know")
-    parser.add_argument(
-        "--lease-id",
-        metavar="L",
-        help="the session's lease id; prefer OCTOSTORE_LEASE_ID: other users can see command-line arguments",
-    )
+    add_lease_id(parser, "session")
 
 
 def run(arguments: Arguments, context: Context) -> None:

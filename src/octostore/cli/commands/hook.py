@@ -9,7 +9,6 @@ written the line. Only a line without EVENT, or with an unknown option, is an er
 
 import argparse
 import sys
-from typing import Any
 
 from octostore.agents.hooks.payload import BadPayload, read_payload
 from octostore.cli.hook_call import HookCall
@@ -22,11 +21,7 @@ EXAMPLES = ['echo \'{"session_id": "1"}\' | octostore hook session-start']
 
 def configure(parser: argparse.ArgumentParser) -> None:
     # Without `choices`, because an event that this version does not know is not an error.
-    set_completer(parser.add_argument("event", metavar="EVENT", help=", ".join(EVENTS)), event_names)
-
-
-def event_names(prefix: str, **_: Any) -> list[str]:
-    return [name for name in EVENTS if name.startswith(prefix)]
+    set_completer(parser.add_argument("event", metavar="EVENT", help=", ".join(EVENTS)), lambda **_: list(EVENTS))
 
 
 def run(arguments: Arguments, context: Context) -> None:

@@ -24,6 +24,7 @@ from octostore.cli.console import Console
 from octostore.cli.failures import print_failure
 from octostore.cli.options import exit_status, json_value, seconds
 from octostore.cli.subcommands import Arguments, Context, set_completer
+from octostore.client.signals import SIGNALLED
 from octostore.core.errors import AlreadyDone, Conflict, Held
 from octostore.supervise.run import CommandNotRunnable, Interrupted, RunOptions, RunResult
 from octostore.supervise.run import run as run_command
@@ -118,7 +119,7 @@ def run(arguments: Arguments, context: Context) -> int:
         console.print_message(str(problem))
         return problem.code
     except Interrupted as interrupted:
-        return 128 + interrupted.number
+        return SIGNALLED + interrupted.number
     return _exit_code(ran, options, console)
 
 

@@ -14,7 +14,7 @@ from typing import Literal, get_args
 from octostore.cli import words
 from octostore.cli.completers import session_names
 from octostore.cli.console import Console
-from octostore.cli.options import lease_id_from
+from octostore.cli.options import add_lease_id, lease_id_from
 from octostore.cli.story import describe_event
 from octostore.cli.subcommands import Arguments, Context, set_completer
 from octostore.core.beats import is_late
@@ -41,11 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--status", choices=[*get_args(SessionStatus), "all"], help="only sessions with this status (default: open)"
     )
     parser.add_argument("--close", action="store_true", help="end the session and release its jobs")
-    parser.add_argument(
-        "--lease-id",
-        metavar="L",
-        help="the session's lease id; prefer OCTOSTORE_LEASE_ID: other users can see command-line arguments",
-    )
+    add_lease_id(parser, "session")
 
 
 def run(arguments: Arguments, context: Context) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Self, cast
 
 from octostore.cli.demo import messages as m
+from octostore.client.signals import SIGNALLED
 from octostore.stores.opening import URL_VARIABLE
 from octostore.supervise.signal_pipe import SignalPipe
 
@@ -134,7 +135,7 @@ class Team:
         """Wait up to `seconds` for messages. A terminating signal raises `SystemExit`."""
         ready = [key.fileobj for key, _ in self._selector.select(seconds)]
         if signals := self._signals.read():
-            raise SystemExit(128 + signals[0])
+            raise SystemExit(SIGNALLED + signals[0])
         return [
             (agent, message) for agent in ready if isinstance(agent, Agent) for message in self._receive_from(agent)
         ]
