@@ -72,7 +72,7 @@ def test_steps_share_a_transaction(tmp_path: Path) -> None:
     blocker.execute("BEGIN IMMEDIATE")  # until all steps have been submitted
     with octostore.OctoStore(EmbeddedPort(local)) as store, ThreadPoolExecutor() as threads:
         replies = threads.submit(store.enqueue_many, [{"kind": "k"}] * STEPS)
-        until(lambda: local.engine._writer._unfinished == len(Batch([Probe()] * STEPS, atomic=False).steps))
+        until(lambda: local.engine.writer._unfinished == len(Batch([Probe()] * STEPS, atomic=False).steps))
         blocker.execute("ROLLBACK")
         assert all(reply.created for reply in replies.result())
     blocker.close()

@@ -1,8 +1,7 @@
 """A backend in use by one process: its writer, its readers, and its waiters."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeAlias
 
@@ -13,12 +12,12 @@ from octostore.core.limits import PAGE_MAX
 from octostore.core.questions import ListEvents, Question
 from octostore.core.sources import Sources
 from octostore.stores.base import Backend
-from octostore.stores.batch import Committed, ReplyOrError, run_batch
+from octostore.stores.batch import Committed, run_batch
 from octostore.stores.clock import Clock
 from octostore.stores.reading import ask
 from octostore.stores.retrying import retrying
-from octostore.stores.wakeups import Follower, Topic, Wakeups, topics_of
-from octostore.stores.writer import Done, Writer
+from octostore.stores.wakeups import Wakeups, topics_of
+from octostore.stores.writer import Writer
 
 OnBatch: TypeAlias = Callable[[int, float], None]
 """Called after each transaction with the number of commands in it and its duration in seconds."""
@@ -29,29 +28,17 @@ class Engine:
         self.backend = backend
         self._clock = clock
         self._sources = sources
-        self._wakeups = Wakeups(self._read_after, backend.on_foreign_commit, lambda: backend.poll_seconds)
+        self.wakeups = Wakeups(self._read_after, backend.on_foreign_commit, lambda: backend.poll_seconds)
         self._on_batch = on_batch
         at_once = None if backend.writing_at_once is None else partial(self._run, at_once=True)
-        self._writer = Writer(self._run, self._on_commit, at_once)
-
-    def submit(self, commands: Sequence[AnyCommand], done: Done) -> None:
-        self._writer.submit(commands, done)
-
-    def run_here(self, commands: Sequence[AnyCommand]) -> list[ReplyOrError] | None:
-        return self._writer.run_here(commands)
+        self.writer = Writer(self._run, self._on_commit, at_once)
 
     def ask(self, question: Question[R_co]) -> R_co:
         return ask(self.backend, question, self._clock, self._sources.retry)
 
-    def listening(self, topics: Iterable[Topic], ring: Callable[[], None]) -> AbstractContextManager[None]:
-        return self._wakeups.listening(topics, ring)
-
-    def following(self, take: Follower) -> AbstractContextManager[int]:
-        return self._wakeups.following(take)
-
     def close(self) -> None:
-        self._writer.close()
-        self._wakeups.close()
+        self.writer.close()
+        self.wakeups.close()
         self.backend.close()
 
     def _run(self, commands: Sequence[AnyCommand], *, at_once: bool = False) -> Committed:
@@ -68,11 +55,11 @@ class Engine:
         return committed
 
     def _on_commit(self, committed: Committed) -> None:
-        self._wakeups.publish_commit(committed.entries)
+        self.wakeups.publish_commit(committed.entries)
         if committed.hastened:
-            self._wakeups.publish(topic for job in committed.hastened for topic in topics_of(job))
+            self.wakeups.publish(topic for job in committed.hastened for topic in topics_of(job))
         if committed.renewed:
-            self._wakeups.publish(("renewal", job_id) for job_id in committed.renewed)
+            self.wakeups.publish(("renewal", job_id) for job_id in committed.renewed)
 
     def _read_after(self, seq: int | None) -> tuple[list[LogEntry], int]:
         return retrying(lambda: self._read_after_once(seq))

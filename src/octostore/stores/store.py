@@ -78,11 +78,11 @@ class LocalStore:
 
     def submit_to(self, commands: Sequence[AnyCommand], done: Done) -> None:
         """Like `submit`, but calls `done` in the writer's thread, which saves the cost of a `Future`."""
-        self.engine.submit(commands, done)
+        self.engine.writer.submit(commands, done)
 
     def run_here(self, commands: Sequence[AnyCommand]) -> list[ReplyOrError] | None:
         """Run `commands` in this thread if that takes only a moment, else return None: submit them then."""
-        return self.engine.run_here(commands)
+        return self.engine.writer.run_here(commands)
 
     def create(self) -> None:
         """Create the store now if it does not exist, so that a server's first client does not wait for it."""
@@ -93,11 +93,11 @@ class LocalStore:
 
     def listening(self, topics: Iterable[Topic], ring: Callable[[], None]) -> AbstractContextManager[None]:
         """While the block runs, call `ring` after every commit that touches one of `topics`."""
-        return self.engine.listening(topics, ring)
+        return self.engine.wakeups.listening(topics, ring)
 
     def following(self, take: Follower) -> AbstractContextManager[int]:
         """While the block runs, call `take` with all new log entries; yields the seq before the first."""
-        return self.engine.following(take)
+        return self.engine.wakeups.following(take)
 
     def close(self) -> None:
         """Finish what was submitted and release everything; later calls raise `Unreachable`."""
