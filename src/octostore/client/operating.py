@@ -1,7 +1,7 @@
 """Calls for operators: other owners' jobs, queues, access tokens, and the store itself."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -105,8 +105,7 @@ class OperatorCalls:
             >>> store.requeue_matching(reason="the API is back", kind="import")
             1
         """
-        wanted: dict[str, Any] = {"reason": reason, "prefix": prefix, "queue": queue, "kind": kind}
-        command = c.RequeueMatching(**wanted, keep_attempts=keep_attempts)
+        command = c.RequeueMatching(reason=reason, prefix=prefix, queue=queue, kind=kind, keep_attempts=keep_attempts)
         return (yield from _change_all(command, on_batch))
 
     @steps_method

@@ -276,7 +276,7 @@ def ended_claim_view(ended: EndedClaim, begun: BegunClaim) -> ClaimView:
         attempt=details.attempt,
         claimed_at=to_datetime(details.claimed_at),
         heartbeat_at=to_datetime(details.heartbeat_at),
-        ttl=None if ttl_ms is None else ttl_ms / 1_000,
+        ttl=views.to_seconds(ttl_ms),
         ended_at=to_datetime(details.ended_at),
         how=ended.entry.type,  # type: ignore[arg-type]  # `Ended` is the struct of exactly these types
         reason=reason,
@@ -306,7 +306,7 @@ def live_claim_view(ws: WorkingSet, job: Job, claim: Claim, begun: BegunClaim) -
         late_at=to_datetime(views.late_at_of(ws, claim)),
         late=views.is_late_claim(ws, claim),
         stuck=is_stuck(claim, ws.now),
-        max_silence=None if claim.max_silence_ms is None else claim.max_silence_ms / 1_000,
+        max_silence=views.to_seconds(claim.max_silence_ms),
         stop_requested=views.stop_view(claim),
         session_id=views.session_id_of(claim),
         host=claim.host,

@@ -107,7 +107,7 @@ def owner_view(ws: WorkingSet, job: Job) -> replies.JobOwner | None:
         session_id=session_id_of(claim),
         host=claim.host,
         pid=claim.pid,
-        max_silence=_seconds(claim.max_silence_ms),
+        max_silence=to_seconds(claim.max_silence_ms),
         last_progress_at=to_datetime_or_none(claim.last_progress_at),
         stuck=is_stuck(claim, ws.now),
         stop_requested=stop_view(claim),
@@ -146,7 +146,7 @@ def pause_view(queue: Queue | None) -> replies.PauseView | None:
     return None if pause is None else replies.PauseView(at=to_datetime(pause.at), by=pause.by, reason=pause.reason)
 
 
-def _seconds(ms: int | None) -> float | None:
+def to_seconds(ms: int | None) -> float | None:
     return None if ms is None else ms / 1_000
 
 
@@ -202,7 +202,7 @@ def claimed_reply(ws: WorkingSet, job: Job, claim: Claim, *, replayed: bool = Fa
         raw_checkpoint=written(ws.checkpoints[job.job_id]),
         note=job.note,
         previous=previous(job),
-        max_silence=_seconds(claim.max_silence_ms),
+        max_silence=to_seconds(claim.max_silence_ms),
         traceparent=job.traceparent,
         attempt_traceparent=claim.attempt_traceparent,
     )

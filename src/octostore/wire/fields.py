@@ -59,6 +59,11 @@ def _number(description: str, low: float, high: float, example: float) -> Meta:
     return Meta(description=description, examples=[example], extra_json_schema=bounds)
 
 
+def _time(description: str, example: str) -> Meta:
+    year_1970_or_later = {"format": "date-time", "pattern": "^(?:19[7-9][0-9]|[2-9][0-9]{3})-"}
+    return Meta(description=description, examples=[example], extra_json_schema=year_1970_or_later)
+
+
 def _json(description: str, limit: int, example: Any) -> Meta:
     size = f"{limit:,} bytes" if limit % 1_024 or limit == limits.METADATA_BYTES else f"{limit // 1_024} KiB"
     return Meta(description=f"{description}: any JSON, up to {size}.", examples=[example])
@@ -369,12 +374,7 @@ Delay: TypeAlias = Annotated[
     ),
 ]
 RunAt: TypeAlias = Annotated[
-    datetime,
-    Meta(
-        description="The earliest time the job can run; include a time zone.",
-        examples=["2026-08-01T06:00:00Z"],
-        extra_json_schema={"format": "date-time", "pattern": "^(?:19[7-9][0-9]|[2-9][0-9]{3})-"},
-    ),
+    datetime, _time("The earliest time the job can run; include a time zone.", "2026-08-01T06:00:00Z")
 ]
 
 # Other numbers and words
@@ -414,12 +414,7 @@ MatchingLimit: TypeAlias = Annotated[
     int, _number("Maximum number of jobs to change.", 1, limits.MATCHING_MAX, limits.MATCHING_DEFAULT)
 ]
 Since: TypeAlias = Annotated[
-    datetime,
-    Meta(
-        description="Only events since this time, which must include a time zone.",
-        examples=["2026-07-01T10:00:00Z"],
-        extra_json_schema={"format": "date-time", "pattern": "^(?:19[7-9][0-9]|[2-9][0-9]{3})-"},
-    ),
+    datetime, _time("Only events since this time, which must include a time zone.", "2026-07-01T10:00:00Z")
 ]
 EventType: TypeAlias = Annotated[
     str, Meta(description="An event type.", examples=["expired"], extra_json_schema={"enum": list(DETAILS)})
