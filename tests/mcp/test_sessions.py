@@ -2,6 +2,7 @@
 
 import signal
 from datetime import datetime
+from typing import Any
 
 from tests.mcp.conftest import NewAgent, World
 from tests.mcp.test_ending import on_a_file
@@ -185,7 +186,7 @@ def test_a_lost_task_in_its_backoff_is_claimed_by_name(world: World, new_agent: 
     assert "claim_job with its `job_id`, your `session_id` and `wait`" in taken.next
     assert world.ann.call("claim_task", session_id=session, queue=queue).document["job_id"] == other
     assert world.ann.call("release_task", job_id=other).document["status"] == "done"
-    by_name = {"job_id": lost, "session_id": session}
+    by_name: dict[str, Any] = {"job_id": lost, "session_id": session}
     assert world.ann.call("claim_job", **by_name).status == "delayed"
     waiting = world.ann.start("claim_job", **by_name, wait=60)
     world.store.requeue(lost)  # instead of waiting for it
