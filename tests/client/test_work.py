@@ -166,7 +166,7 @@ def test_a_task_that_is_cancelled_while_it_settles_releases_the_next_job(
     assert statuses(store) == ["done", *["queued"] * (JOBS - 1)]
 
 
-@pytest.mark.parametrize("raised", [RuntimeError("interrupted"), SystemExit(1)])
+@pytest.mark.parametrize("raised", [RuntimeError("interrupted"), SystemExit(1), asyncio.CancelledError()])
 def test_a_handler_that_takes_too_long_is_asked_to_stop_and_its_job_fails(
     local: LocalStore, raised: BaseException
 ) -> None:

@@ -1,5 +1,6 @@
 """Enqueue, claim next, work, retries, dead letters."""
 
+import asyncio
 import sys
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -176,6 +177,24 @@ def test_a_handler_that_calls_exit_fails_its_job_and_not_the_worker(store: OctoS
     assert store.work("default", handler, concurrency=concurrency, until_empty=True) == 2
     exited, built = store.get_job("exits"), store.get_job("next")
     assert (exited.status, exited.error) == ("dead", "SystemExit: 3")
+    assert (built.status, built.result) == ("done", "built")
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_a_handler_that_awaits_something_cancelled_fails_its_job_and_not_the_worker(
+    store: OctoStore, concurrency: int
+) -> None:
+    for name in ("cancelled", "next"):
+        store.enqueue("build", job_id=name, max_attempts=1)
+
+    def handler(claim: object) -> str:
+        if claim.job_id == "cancelled":  # type: ignore[attr-defined]
+            raise asyncio.CancelledError
+        return "built"
+
+    assert store.work("default", handler, concurrency=concurrency, until_empty=True) == 2
+    cancelled, built = store.get_job("cancelled"), store.get_job("next")
+    assert (cancelled.status, cancelled.error) == ("dead", "CancelledError")
     assert (built.status, built.result) == ("done", "built")
 
 

@@ -269,8 +269,8 @@ def limiting_time(claim: HeldClaim, max_run: float | None) -> Iterator[None]:
         yield
     except (Deferred, Failed):
         raise
-    except (Exception, SystemExit) as raised:
-        if claim.stop_reason == error:
+    except BaseException as raised:
+        if claim.stop_reason == error and _is_failure(raised):
             raise Failed(error) from raised
         raise
     finally:
@@ -286,8 +286,7 @@ def recording_outcome(claim: KeptClaim, stop: Stopping) -> Iterator[None]:
     """Turn what a handler raises into its job's outcome.
 
     A handler that raises after it was asked to stop has not failed: its job is available at once if the whole worker
-    stops, and after a while if only the job was to stop. A handler that exits fails: a released job would be the first
-    in line for the next worker, and end that one, too.
+    stops, and after a while if only the job was to stop.
     """
     try:
         yield
@@ -296,7 +295,9 @@ def recording_outcome(claim: KeptClaim, stop: Stopping) -> Iterator[None]:
     except Failed as failed:
         claim.failure = failed
         claim.end_as("failed", error=shorten(str(failed), ERROR_BYTES))
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        if not _is_failure(error):
+            raise
         if claim.is_to_stop:
             note = shorten(describe(error), NOTE_BYTES)
             claim.end_as("deferred", note=note, retry_after=0 if stop.is_set() else None)
@@ -304,3 +305,22 @@ def recording_outcome(claim: KeptClaim, stop: Stopping) -> Iterator[None]:
         claim.failure = error
         log.warning("job %s failed, attempt %d", claim.job_id, claim.attempt, exc_info=True)
         claim.end_as("failed", error=describe(error))
+
+
+def _is_failure(error: BaseException) -> bool:
+    """Whether the handler failed, and not the worker.
+
+    A handler that exits, or that awaits something cancelled, has failed: a released job would be the first in line for
+    the next worker, and end that one, too.
+    """
+    if isinstance(error, Exception | SystemExit):
+        return True
+    import asyncio  # noqa: PLC0415  # slow to import, and rarely needed
+
+    if not isinstance(error, asyncio.CancelledError):
+        return False
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # no loop runs in this thread
+        return True
+    return task is None or not task.cancelling()
