@@ -85,6 +85,26 @@ def test_after_its_block_a_claim_is_no_longer_ours(port: Port) -> None:
     assert events_of(port) == ["claimed", "released"]
 
 
+@pytest.mark.parametrize("fault", [None, "io"])
+def test_a_claim_is_not_ours_while_its_release_awaits_the_reply(
+    port: Port, monkeypatch: pytest.MonkeyPatch, fault: str | None
+) -> None:
+    """The next owner may have the job long before."""
+    remaining: list[float] = []
+
+    def lose_the_reply(commands: Sequence[Command[Any]], *, atomic: bool = True) -> list[Any]:
+        replies = EmbeddedPort.execute_all(port, commands, atomic=atomic)
+        assert EmbeddedPort.execute(port, ClaimJob(job_id="job", owner="bob", ttl=LONG)).status == "claimed"
+        remaining.append(claim.remaining())
+        return replies if fault is None else [unreachable(fault)]
+
+    monkeypatch.setattr(port, "execute_all", lose_the_reply)
+    with hold_job(port) as claim:
+        port.faults = [unreachable()]
+    assert remaining == [0]
+    assert port.faults == [] or fault is None, "the release is retried all the same"
+
+
 def test_a_claim_whose_block_has_ended_is_garbage_collected(port: Port) -> None:
     """Even though its next heartbeat would have been due much later."""
     with hold_job(port) as claim:

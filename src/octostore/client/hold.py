@@ -341,6 +341,10 @@ class KeptClaim:
             ...     110 < claim.remaining() <= 120
             True
         """
+        return 0.0 if self._has_ended else self._time_left()
+
+    def _time_left(self) -> float:
+        """Also while the claim is being settled, for how long to retry that."""
         return 0.0 if self._lost.is_set() else self._authority.remaining()
 
     def check(self) -> None:
@@ -566,6 +570,8 @@ class KeptClaim:
 
     def _end_commands(self, error: BaseException | None) -> list[Command[Any]]:
         """The commands to execute now that the block ends; pass the replies to `_finish`."""
+        # The store may have released the job long before its reply arrives.
+        self._has_ended = True
         if self._span is not None:
             self._span.leave()
         if os.getpid() != self._pid or self._is_handed_over:
@@ -592,7 +598,6 @@ class KeptClaim:
             error = fault
             raise
         finally:
-            self._has_ended = True
             self._authority.end()
             if self._span is not None and os.getpid() == self._pid:
                 self._end_span(self._span, getattr(commands[0], "outcome", None) if commands else None, error)
@@ -652,7 +657,7 @@ class KeptClaim:
             try:
                 return self._port.execute(command)
             except Unreachable as fault:
-                if fault.is_lasting or fault.reason == "closed" or self.remaining() <= RETRY_SECONDS:
+                if fault.is_lasting or fault.reason == "closed" or self._time_left() <= RETRY_SECONDS:
                     raise
                 time.sleep(jittered(RETRY_SECONDS))
 

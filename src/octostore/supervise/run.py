@@ -310,10 +310,11 @@ class _Run:
 
     def _end_claim(self, held: ExitStack, claim: HeldClaim, signals: SignalPipe) -> None:
         """Retry for as long as the lease lasts, or until a signal arrives."""
+        until = boottime() + claim.remaining()
         ending = signals.run_in_thread(held.close)
         try:
             if not signals.wait(ending, _interrupt_if_ending, PATIENCE_SECONDS):
-                left = claim.remaining()
+                left = max(0.0, until - boottime())
                 self._notify(f"the command has ended, but the store does not answer; retrying for {duration(left)}")
                 signals.wait(ending, _interrupt_if_ending)
         except Interrupted as interrupted:
