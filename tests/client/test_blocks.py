@@ -23,6 +23,7 @@ from octostore.core.moments import to_datetime
 from octostore.core.replies import ClaimReply, HeartbeatReply
 from octostore.stores.clock import boottime
 from octostore.stores.memory import MemoryBackend, MemoryRows
+from octostore.stores.owners import owners
 from octostore.stores.store import LocalStore
 from tests.support.processes import until
 
@@ -129,6 +130,24 @@ def test_an_owner_that_lost_its_lease_writes_nothing(port: Port, write: str) -> 
         with pytest.raises(LeaseLost):
             getattr(claim, write)("late")
         assert port.asked == []
+
+
+@pytest.mark.parametrize("write", ["progress", "checkpoint"])
+def test_an_owner_whose_write_was_refused_has_lost_its_lease(port: Port, write: str) -> None:
+    """Its next heartbeat would say so, too, but only later."""
+    called: list[object] = []
+    with hold_job(port) as claim:
+        claim.let_expire()
+        claim.watch(lambda _: None, lambda: called.append("lost"))
+        owners.remove("job", claim._heartbeater.beat_now)  # it gets no hint if another process takes the job away
+        octostore.OctoStore(port).force_release("job")
+        with pytest.raises(LeaseLost, match="force-released"):
+            getattr(claim, write)("late")
+        assert (claim.lost.is_set(), claim.remaining()) == (True, 0)
+        with pytest.raises(LeaseLost, match="force-released"):
+            claim.check()
+        until(lambda: bool(called))
+    assert called == ["lost"]
 
 
 def test_a_fault_at_the_release_is_retried(port: Port) -> None:
@@ -398,6 +417,16 @@ def test_keepalive_renews_a_session(port: Port) -> None:
     time.sleep(0.01)
     session.keepalive()
     assert session._authority.ends_at > before
+
+
+@pytest.mark.parametrize("write", ["keepalive", "save", "hand_over"])
+def test_a_session_whose_write_was_refused_is_lost(port: Port, write: str) -> None:
+    store = octostore.OctoStore(port)
+    session = store.open_session("ann", session_id="s", ttl=LONG)
+    store.close_session("s")
+    with pytest.raises(LeaseLost):
+        getattr(session, write)(*[] if write == "keepalive" else ["bob"])
+    assert (session.lost.is_set(), session.remaining()) == (True, 0)
 
 
 def test_a_session_remembers_what_it_saved(port: Port) -> None:

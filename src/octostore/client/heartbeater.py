@@ -47,6 +47,7 @@ class Heartbeater:
         self._interval = min(ttl / BEATS_PER_TTL, BEAT_MAX_SECONDS)
         self._on_lost: OnLost | None = on_lost
         self._on_reply = on_reply
+        self._losing = threading.Lock()
         self._due_at = 0.0
         self._asked_at = 0.0
         self._pending: Future[HeartbeatReply] | Future[KeepaliveReply] | None = None
@@ -67,6 +68,13 @@ class Heartbeater:
         if self._beat is not None:
             self._schedule(self._authority.now())
 
+    def lose(self, why: LeaseLost | NotFound | None) -> None:
+        """Report that the lease is lost. For callers whose own write was refused, too."""
+        with self._losing:
+            on_lost, self._beat, self._on_lost = self._on_lost, None, None
+        if on_lost is not None:
+            threading.Thread(target=on_lost, args=(why,), name="octostore-lost", daemon=True).start()
+
     def step(self) -> None:
         """Do what is due: send a heartbeat, handle its reply, or report that the lease is lost."""
         beat = self._beat
@@ -76,7 +84,7 @@ class Heartbeater:
         if pending is not None and pending.done():
             self._take(pending)
         elif self._authority.remaining() <= 0:
-            self._lose(None)
+            self.lose(None)
         elif pending is not None:
             self._wait_for(pending)  # the lease has been renewed in another way
         else:
@@ -100,7 +108,7 @@ class Heartbeater:
     def _take(self, pending: "Future[HeartbeatReply] | Future[KeepaliveReply]") -> None:
         error = self.fault = pending.exception()
         if isinstance(error, LeaseLost | NotFound):
-            self._lose(error)
+            self.lose(error)
         elif error is not None:
             self._schedule(self._asked_at + jittered(RETRY_SECONDS))
         else:
@@ -121,10 +129,6 @@ class Heartbeater:
         """Return when this is due, now that the machine is known to be busier."""
         self._due_at = min(self._due_at, self._authority.deadline)
         return self._due_at
-
-    def _lose(self, why: LeaseLost | NotFound | None) -> None:
-        self._beat = None
-        threading.Thread(target=self._on_lost, args=(why,), name="octostore-lost", daemon=True).start()
 
 
 class _HeartbeatThread:

@@ -630,6 +630,12 @@ class KeptClaim:
             return build.release_task(session_id, self.job_id, self.lease_id, outcome, **ending)
         return build.release_job(self.job_id, self.lease_id, outcome, **ending)
 
+    def _notice_loss(self, why: LeaseLost | NotFound) -> None:
+        """The store may say so before a heartbeat does."""
+        self._loss = why
+        self._lost.set()
+        self._heartbeater.lose(why)
+
     def _lose(self, why: LeaseLost | NotFound | None) -> None:
         self._loss = why
         self._lost.set()
@@ -656,6 +662,9 @@ class KeptClaim:
         while True:
             try:
                 return self._port.execute(command)
+            except (LeaseLost, NotFound) as lost:
+                self._notice_loss(lost)
+                raise
             except Unreachable as fault:
                 if fault.is_lasting or fault.reason == "closed" or self._time_left() <= RETRY_SECONDS:
                     raise

@@ -12,8 +12,8 @@ from octostore.client.claiming import ClaimCall, claim
 from octostore.client.heartbeater import Heartbeater
 from octostore.client.methods import Blocking, thread_method
 from octostore.client.port import Port
-from octostore.core.commands import CloseSession, KeepSessionAlive
-from octostore.core.errors import OctoStoreError
+from octostore.core.commands import CloseSession, Command, KeepSessionAlive, R_co
+from octostore.core.errors import LeaseLost, NotFound, OctoStoreError
 from octostore.core.events import Event
 from octostore.core.model import Phase
 from octostore.core.paging import pages
@@ -92,7 +92,7 @@ class KeptSession:
             {}
         """
         asked_at = self._authority.now()
-        reply = self._port.execute(self._keepalive_command())
+        reply = self._execute(self._keepalive_command())
         self._authority.renew(asked_at, reply.remaining_ms)
         self._take_reply(reply)
         return reply
@@ -115,7 +115,7 @@ class KeptSession:
             >>> store.get_session("main").context
             {'turn': 4}
         """
-        reply = self._port.execute(build.save_session(self.session_id, self.reply.lease_id, context, phase=phase))
+        reply = self._execute(build.save_session(self.session_id, self.reply.lease_id, context, phase=phase))
         self.context, self.phase = context, reply.phase
 
     @thread_method
@@ -137,7 +137,7 @@ class KeptSession:
             ...     session.hand_over("agent-4", "tests are red").jobs
             []
         """
-        reply = self._port.execute(build.hand_over(self.session_id, to_agent, note, lease_id=self.reply.lease_id))
+        reply = self._execute(build.hand_over(self.session_id, to_agent, note, lease_id=self.reply.lease_id))
         self._is_handed_over = True
         self._heartbeater.stop()
         self._authority.end()
@@ -184,6 +184,14 @@ class KeptSession:
         # What the block raised matters more than a session that could not be closed, and expires.
         with suppress(OctoStoreError) if error else nullcontext():
             self._close()
+
+    def _execute(self, command: Command[R_co]) -> R_co:
+        try:
+            return self._port.execute(command)
+        except (LeaseLost, NotFound) as lost:
+            self._lost.set()
+            self._heartbeater.lose(lost)
+            raise
 
     def _keepalive_command(self) -> KeepSessionAlive:
         return KeepSessionAlive(session_id=self.session_id, lease_id=self.reply.lease_id)
