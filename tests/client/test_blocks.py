@@ -15,7 +15,7 @@ import octostore
 from octostore.client.authority import Authority
 from octostore.client.embedded import EmbeddedPort
 from octostore.client.heartbeater import RETRY_SECONDS, Heartbeater
-from octostore.client.hold import Granted, HeldClaim, refresh_command
+from octostore.client.hold import Granted, HeldClaim, heartbeat_for, refresh_command
 from octostore.client.lateness import SAFETY, Lateness
 from octostore.core.commands import AnyCommand, ClaimJob, ClaimTask, Command, Enqueue, HeartbeatJob, ReleaseJob
 from octostore.core.errors import LeaseLost, Unreachable
@@ -25,7 +25,7 @@ from octostore.stores.clock import boottime
 from octostore.stores.memory import MemoryBackend, MemoryRows
 from octostore.stores.owners import owners
 from octostore.stores.store import LocalStore
-from tests.support.processes import until
+from tests.support.processes import PATIENCE_SECONDS, until
 
 LONG = 86_400
 
@@ -70,6 +70,11 @@ def unreachable(reason: str = "io") -> Unreachable:
 
 def events_of(port: Port) -> list[str]:
     return [event.type for event in octostore.OctoStore(port).events()]
+
+
+def always_refresh(granted: Granted) -> Command[Any]:
+    """As if the claim had been waited for."""
+    return heartbeat_for(granted.reply, granted.reply.lease_id or "")
 
 
 # A claim
@@ -215,6 +220,48 @@ def test_a_claim_that_was_waited_for_is_renewed_first(port: Port, waited_share: 
     reply: ClaimReply = port.execute(ClaimJob(job_id="job", owner="ann", ttl=100))
     refresh = refresh_command(Granted(reply, boottime() - waited_share * 100, 100_000))
     assert isinstance(refresh, HeartbeatJob) == is_refreshed
+
+
+def test_an_interrupted_hold_does_not_keep_the_claim_that_it_waited_for(
+    port: Port, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    execute = port.execute
+
+    def interrupt(command: Command[Any], wait: float = 0) -> Any:
+        if isinstance(command, HeartbeatJob):
+            raise KeyboardInterrupt
+        return execute(command, wait)
+
+    monkeypatch.setattr("octostore.client.hold.refresh_command", always_refresh)
+    monkeypatch.setattr(port, "execute", interrupt)
+    with pytest.raises(KeyboardInterrupt), octostore.OctoStore(port).hold("job"):
+        pytest.fail("it began")
+    until(lambda: events_of(port) == ["claimed", "released"])
+
+
+def test_a_cancelled_hold_does_not_keep_the_claim_that_it_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        async with await octostore.connect_async("memory:") as store:
+            execute, is_refreshing = store._port.execute, asyncio.Event()
+
+            async def get_stuck(command: Command[Any], wait: float = 0) -> Any:
+                if isinstance(command, HeartbeatJob):
+                    is_refreshing.set()
+                    await asyncio.Event().wait()
+                return await execute(command, wait)
+
+            monkeypatch.setattr("octostore.client.async_hold.refresh_command", always_refresh)
+            monkeypatch.setattr(store._port, "execute", get_stuck)
+            holding = asyncio.ensure_future(store.hold("job").__aenter__())
+            await is_refreshing.wait()
+            holding.cancel()
+            await asyncio.gather(holding, return_exceptions=True)
+            assert holding.cancelled()
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while (await store.get_job("job")).status != "free":
+                    pass
+
+    asyncio.run(run())
 
 
 def test_a_task_that_was_handed_over_is_not_touched_by_the_end_of_its_block(port: Port) -> None:

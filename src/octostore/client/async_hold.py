@@ -16,6 +16,7 @@ from octostore.client.hold import (
     granted,
     hold_text,
     refresh_command,
+    releasing_if_interrupted,
     renewed,
 )
 from octostore.client.lateness import check_ttl_is_safe_here, must_measure, own_lateness
@@ -33,7 +34,12 @@ async def claim_to_hold_async(
     port: AsyncPort, command: Command[ClaimReply], wait: float, is_generated: bool
 ) -> Granted:
     asked_at = boottime()
-    return await refresh_if_old_async(port, granted(await claim_async(port, command, wait, is_generated), asked_at))
+    return await refresh_own_async(port, granted(await claim_async(port, command, wait, is_generated), asked_at))
+
+
+async def refresh_own_async(port: AsyncPort, granted: Granted) -> Granted:
+    with releasing_if_interrupted(port.blocking, granted.reply):
+        return await refresh_if_old_async(port, granted)
 
 
 async def check_ttl_is_safe_async(ttl: float) -> None:

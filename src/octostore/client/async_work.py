@@ -12,7 +12,7 @@ from octostore.client.async_hold import (
     AsyncHeldClaim,
     check_ttl_is_safe_async,
     claim_to_hold_async,
-    refresh_if_old_async,
+    refresh_own_async,
 )
 from octostore.client.claiming import with_new_request_id
 from octostore.client.hold import Granted
@@ -113,7 +113,7 @@ class AsyncWorkLoop(msgspec.Struct):
             async with claim:
                 with recording_outcome(claim, self.stop):
                     claim.end_as("done", result=await self._call_handler(claim))
-        return None if claim.following is None else await refresh_if_old_async(self.port, claim.following)
+        return None if claim.following is None else await refresh_own_async(self.port, claim.following)
 
     async def _call_handler(self, claim: AsyncHeldClaim) -> Any:
         try:

@@ -4,8 +4,8 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ContextDecorator, nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ContextDecorator, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar
 
 from octostore.client.authority import Authority
@@ -40,6 +40,7 @@ from octostore.core.replies import (
     KeepaliveReply,
     ReleaseReply,
 )
+from octostore.core.undo import release_claim
 from octostore.stores.clock import boottime
 from octostore.stores.owners import owners
 from octostore.stores.pausing import jittered
@@ -124,7 +125,26 @@ def heartbeat_for(reply: ClaimReply, lease_id: str) -> Command[Any]:
 
 def claim_to_hold(port: Port, command: Command[ClaimReply], wait: float, is_generated: bool) -> Granted:
     asked_at = boottime()
-    return refresh_if_old(port, granted(claim(port, command, wait, is_generated), asked_at))
+    return refresh_own(port, granted(claim(port, command, wait, is_generated), asked_at))
+
+
+def refresh_own(port: Port, granted: Granted) -> Granted:
+    """For a claim that nobody knows of yet."""
+    with releasing_if_interrupted(port, granted.reply):
+        return refresh_if_old(port, granted)
+
+
+@contextmanager
+def releasing_if_interrupted(port: Port, reply: ClaimReply) -> Iterator[None]:
+    """Release the claim after Ctrl-C or in a cancelled task, when no block is entered that would end it."""
+    try:
+        yield
+    except OctoStoreError:
+        raise
+    except BaseException:
+        with suppress(OctoStoreError):
+            port.submit(release_claim(reply, BLOCK_NOT_ENTERED))
+        raise
 
 
 def refresh_if_old(port: Port, granted: Granted) -> Granted:

@@ -14,7 +14,7 @@ import msgspec
 
 from octostore.client.claiming import with_new_request_id
 from octostore.client.daemon_thread import run_in_daemon_thread
-from octostore.client.hold import Granted, HeldClaim, KeptClaim, claim_to_hold, describe, refresh_if_old
+from octostore.client.hold import Granted, HeldClaim, KeptClaim, claim_to_hold, describe, refresh_own
 from octostore.client.lateness import check_ttl_is_safe_here
 from octostore.client.port import Port
 from octostore.client.queue_calls import WorkCall
@@ -237,7 +237,7 @@ class WorkLoop(msgspec.Struct):
             handle(claim, self.call.handler_for(claim.kind), self.stop, self.call.max_run)
         finally:
             self.running.discard(claim)
-        return None if claim.following is None else refresh_if_old(self.port, claim.following)
+        return None if claim.following is None else refresh_own(self.port, claim.following)
 
 
 def handle(claim: HeldClaim, handler: Handler, stop: threading.Event, max_run: float | None = None) -> None:
