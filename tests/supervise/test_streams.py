@@ -76,6 +76,23 @@ def test_a_reader_that_has_enough_ends_the_command(octostore: Octostore) -> None
     assert [run.wait().out for run in runs] == ["y\n141\n", "y\n141\n"]
 
 
+def test_a_full_disk_does_not_end_the_command(octostore: Octostore, store: library.OctoStore, tmp_path: Path) -> None:
+    """Its log is on that disk. Without us, it would get an error that it can ignore."""
+    write = "import os; os.write(2, bytes(1_000_000)); os.write(2, b'the end'); open('finished', 'w'); os._exit(3)"
+    with Path("/dev/full").open("wb") as full:
+        done = run(
+            [*PROGRAM, "run", "job", "--", *PYTHON, "-c", write],
+            env=octostore.env,
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=full,
+            timeout=PATIENCE_SECONDS,
+        )
+    assert (done.returncode, (tmp_path / "finished").exists()) == (3, True)
+    assert (store.get_job("job").error or "").endswith("the end")
+
+
 def test_a_closed_stream_is_not_replaced_by_another_file(octostore: Octostore, store: library.OctoStore) -> None:
     # The next file opened would get its number: the socket to the guardian, or the store itself.
     scripts = {

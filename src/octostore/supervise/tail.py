@@ -51,3 +51,7 @@ class Tail:
                 rest = rest[os.write(target, rest) :]
             except BlockingIOError:  # another process made it non-blocking
                 select.select([], [target], [])
+            except ConnectionError:
+                raise
+            except OSError:
+                return  # a full disk, for example: this part is lost, but few commands end because of that
