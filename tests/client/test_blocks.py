@@ -391,9 +391,10 @@ def test_a_block_of_asyncio_that_cannot_begin_does_not_keep_its_claim() -> None:
 
 
 class Interrupted(LocalStore):
-    """Ctrl-C arrives while the caller waits for the first reply; the store already has the command."""
+    """A signal arrives while the caller waits for the first reply; the store already has the command."""
 
     is_first = True
+    error: type[BaseException] = KeyboardInterrupt
     reply_delay_seconds: float | None = None
     """None: at once."""
 
@@ -401,7 +402,7 @@ class Interrupted(LocalStore):
         replies = super().submit(commands)
         if self.is_first:
             self.is_first = False
-            waited_for: Future[Any] = _Interrupting()
+            waited_for: Future[Any] = _Interrupting(self.error)
             later = threading.Timer(self.reply_delay_seconds or 0, lambda: waited_for.set_result(replies.result()))
             later.start() if self.reply_delay_seconds else replies.add_done_callback(lambda _: later.function())
             return waited_for
@@ -411,16 +412,24 @@ class Interrupted(LocalStore):
 class _Interrupting(Future[Any]):
     is_interrupted = False
 
+    def __init__(self, error: type[BaseException]) -> None:
+        super().__init__()
+        self._error = error
+
     def result(self, timeout: float | None = None) -> Any:
         if not self.is_interrupted:
             self.is_interrupted = True
-            raise KeyboardInterrupt
+            raise self._error
         return super().result(timeout)
 
 
-def test_a_claim_of_an_interrupted_call_is_undone() -> None:
-    port = EmbeddedPort(Interrupted(MemoryBackend))
-    with pytest.raises(KeyboardInterrupt):
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, TimeoutError])
+def test_a_claim_of_an_interrupted_call_is_undone(error: type[BaseException]) -> None:
+    """Signal handlers raise what they like."""
+    interrupted = Interrupted(MemoryBackend)
+    interrupted.error = error
+    port = EmbeddedPort(interrupted)
+    with pytest.raises(error):
         port.execute(ClaimJob(job_id="job", owner="ann", ttl=LONG))
     store = octostore.OctoStore(port)
     until(lambda: [event.type for event in store.events()][:1] == ["claimed"])

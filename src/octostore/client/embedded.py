@@ -90,7 +90,7 @@ class EmbeddedPort:
         try:
             futures.extend(map(self._submit_step, steps))
             return list(chain.from_iterable(map(_replies, steps, futures)))
-        except (KeyboardInterrupt, SystemExit):  # also from a signal handler that exits
+        except BaseException:  # Ctrl-C, or whatever a signal handler raises
             for future in futures:
                 undone = threading.Event()
                 self._undone.append(undone)
