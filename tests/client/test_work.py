@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import octostore
 from octostore.client import work
 from octostore.client.async_embedded import AsyncEmbeddedPort
+from octostore.client.daemon_thread import run_in_daemon_thread
 from octostore.client.embedded import EmbeddedPort
 from octostore.core.commands import AnyCommand, Command
 from octostore.stores.store import LocalStore, open_store
@@ -128,6 +130,23 @@ def test_a_worker_that_must_stop_releases_the_job_it_just_claimed(local: LocalSt
     last = list(store.events())[-1]
     assert (last.type, last.job_id) == ("released", "job-1")
     assert store.get_job("job-1").attempts == 0
+
+
+def test_if_not_all_workers_can_start_none_continues(local: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody could stop those that did."""
+    store = store_with_jobs(local)
+    started: list[Future[Any]] = []
+
+    def start_two(call: Callable[[], Any], name: str) -> "Future[Any]":
+        if len(started) == 2:
+            raise RuntimeError("can't start new thread")
+        started.append(run_in_daemon_thread(call, name))
+        return started[-1]
+
+    monkeypatch.setattr(work, "run_in_daemon_thread", start_two)
+    with pytest.raises(RuntimeError, match="can't start"):
+        store.work("default", lambda _: None, concurrency=3)
+    assert [worker.done() for worker in started] == [True, True]
 
 
 def test_a_lost_lease_does_not_lose_the_next_job(local: LocalStore) -> None:

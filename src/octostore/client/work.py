@@ -138,13 +138,11 @@ class WorkLoop(msgspec.Struct):
         budget = self.call.limits.budget()
         news: SimpleQueue[News] = SimpleQueue()  # a signal handler may put something in at any moment
         with catching_signals(news.put):
-            workers = [
-                run_in_daemon_thread(partial(self._run_one_worker, Turn(budget)), "octostore-work")
-                for _ in range(concurrency)
-            ]
-            for worker in workers:
-                worker.add_done_callback(news.put)
+            workers: list[Future[int]] = []
             try:
+                for _ in range(concurrency):
+                    workers.append(run_in_daemon_thread(partial(self._run_one_worker, Turn(budget)), "octostore-work"))
+                    workers[-1].add_done_callback(news.put)
                 handled = self._wait_for(workers, news)
             except Stopped as stopped:
                 exit_on(stopped.number)
