@@ -467,6 +467,36 @@ def test_a_closed_or_handed_over_session_is_no_longer_ours(port: Port) -> None:
     assert store.get_session("hand_over").status == "open"
 
 
+def interrupt_after(call: Callable[[], None]) -> Callable[[], None]:
+    def interrupted() -> None:
+        call()
+        raise KeyboardInterrupt
+
+    return interrupted
+
+
+def test_a_session_whose_block_cannot_begin_is_closed(port: Port, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = octostore.OctoStore(port)
+    session = store.open_session("ann", session_id="s", ttl=LONG)
+    monkeypatch.setattr(session._heartbeater, "start", interrupt_after(session._heartbeater.start))
+    with pytest.raises(KeyboardInterrupt), session:
+        pytest.fail("it began")
+    assert store.get_session("s").status == "closed"
+    assert session._heartbeater._beat is None, "and it gets no more heartbeats"
+
+
+def test_a_session_of_asyncio_whose_block_cannot_begin_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> str:
+        async with await octostore.connect_async("memory:") as store:
+            session = await store.open_session("ann", session_id="s")
+            monkeypatch.setattr(session._heartbeater, "start", interrupt_after(session._heartbeater.start))
+            with pytest.raises(KeyboardInterrupt):
+                await session.__aenter__()
+            return (await store.get_session("s")).status
+
+    assert asyncio.run(run()) == "closed"
+
+
 def test_keepalive_renews_a_session(port: Port) -> None:
     session = octostore.OctoStore(port).open_session("ann", ttl=LONG)
     before = session._authority.ends_at

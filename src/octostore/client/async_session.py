@@ -1,6 +1,7 @@
 """A worker's session for asyncio."""
 
 import asyncio
+from contextlib import suppress
 from typing import Any, Self
 
 from octostore.client.claiming import ClaimCall, claim_async
@@ -8,6 +9,7 @@ from octostore.client.methods import Awaiting
 from octostore.client.port import AsyncPort, Port
 from octostore.client.session import KeptSession
 from octostore.client.threads import in_thread
+from octostore.core.errors import OctoStoreError
 from octostore.core.events import Event
 from octostore.core.replies import SessionReply
 from octostore.stores.clock import boottime
@@ -56,7 +58,12 @@ class AsyncSession(Awaiting, KeptSession):
         return await in_thread(lambda: list(self._since()))
 
     async def __aenter__(self) -> Self:
-        self._heartbeater.start()
+        try:
+            self._heartbeater.start()
+        except BaseException:
+            with suppress(OctoStoreError):
+                await in_thread(self._close)
+            raise
         return self
 
     async def __aexit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:

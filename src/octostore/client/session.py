@@ -243,7 +243,12 @@ class Session(Blocking, KeptSession):
         return self._since()
 
     def __enter__(self) -> Self:
-        self._heartbeater.start()
+        try:
+            self._heartbeater.start()
+        except BaseException:  # Ctrl-C, for one: no `__exit__` follows, and heartbeats would keep it forever
+            with suppress(OctoStoreError):
+                self._close()
+            raise
         return self
 
     def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
