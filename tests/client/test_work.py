@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import octostore
-from octostore.client import work
+from octostore.client import async_work, work
 from octostore.client.async_embedded import AsyncEmbeddedPort
 from octostore.client.daemon_thread import run_in_daemon_thread
 from octostore.client.embedded import EmbeddedPort
@@ -147,6 +147,40 @@ def test_if_not_all_workers_can_start_none_continues(local: LocalStore, monkeypa
     with pytest.raises(RuntimeError, match="can't start"):
         store.work("default", lambda _: None, concurrency=3)
     assert [worker.done() for worker in started] == [True, True]
+
+
+def failing_twice(call: Any) -> Any:
+    left = [octostore.Unreachable("no route to host", reason="network") for _ in range(2)]
+
+    def failing(*arguments: Any) -> Any:
+        if left:
+            raise left.pop()
+        return call(*arguments)
+
+    return failing
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_worker_says_that_the_store_cannot_be_reached(
+    local: LocalStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, is_async: bool
+) -> None:
+    """Once, and when it can be reached again. Otherwise the worker would look as if it had nothing to do."""
+    store = store_with_jobs(local)
+    for module in (work, async_work):
+        monkeypatch.setattr(module, "UNREACHABLE_PAUSE_SECONDS", 0.01)
+    if is_async:
+        port: Any = AsyncEmbeddedPort(local)
+        monkeypatch.setattr(port, "execute", failing_twice(port.execute))
+        assert asyncio.run(octostore.AsyncOctoStore(port).work("default", lambda _: None, until_done=True)) == JOBS
+    else:
+        port = EmbeddedPort(local)
+        monkeypatch.setattr(port, "execute", failing_twice(port.execute))
+        assert octostore.OctoStore(port).work("default", lambda _: None, until_done=True) == JOBS
+    assert statuses(store) == ["done"] * JOBS
+    assert [record.getMessage() for record in caplog.records if record.name == "octostore.work"] == [
+        "no route to host; retrying until the store can be reached",
+        "the store can be reached again",
+    ]
 
 
 def test_a_lost_lease_does_not_lose_the_next_job(local: LocalStore) -> None:

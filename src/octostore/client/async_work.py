@@ -26,6 +26,7 @@ from octostore.client.work import (
     WORKER_STOPPED,
     AnyClaim,
     Failed,
+    Outage,
     check_work,
     log,
     overrun,
@@ -50,6 +51,7 @@ class AsyncWorkLoop(msgspec.Struct):
     call: WorkCall
     stop: asyncio.Event
     stopped_by: signal.Signals | None = None
+    outage: Outage = msgspec.field(default_factory=Outage)
 
     async def run(self, concurrency: int) -> int:
         workers: list[asyncio.Task[int]] = []
@@ -95,7 +97,10 @@ class AsyncWorkLoop(msgspec.Struct):
             except Unreachable as fault:
                 if self.call.limits.until_empty or fault.reason == "closed":
                     raise
+                self.outage.note(fault)
                 await asyncio.sleep(jittered(UNREACHABLE_PAUSE_SECONDS))
+            else:
+                self.outage.end()
         if claimed is not None:
             with suppress(OctoStoreError):
                 await self.port.execute(release_claim(claimed.reply, WORKER_STOPPED))

@@ -125,6 +125,23 @@ def work(port: Port, call: WorkCall) -> int:
     return WorkLoop(port, call, call.stop or threading.Event()).run(call.concurrency)
 
 
+class Outage:
+    """Logged once when it begins, and once when it ends, for all workers of a loop: otherwise they would look idle."""
+
+    def __init__(self) -> None:
+        self._is_logged = False
+
+    def note(self, fault: Unreachable) -> None:
+        if not self._is_logged:
+            self._is_logged = True
+            log.warning("%s; retrying until the store can be reached", fault)
+
+    def end(self) -> None:
+        if self._is_logged:
+            self._is_logged = False
+            log.warning("the store can be reached again")
+
+
 class WorkLoop(msgspec.Struct):
     """The claim of `call` is repeated for each job; `stop` ends the loop after the running jobs."""
 
@@ -132,6 +149,7 @@ class WorkLoop(msgspec.Struct):
     call: WorkCall
     stop: threading.Event
     running: set[HeldClaim] = msgspec.field(default_factory=set)
+    outage: Outage = msgspec.field(default_factory=Outage)
 
     def run(self, concurrency: int) -> int:
         """Return the number of jobs handled, whatever their outcome."""
@@ -213,8 +231,11 @@ class WorkLoop(msgspec.Struct):
             except Unreachable as fault:
                 if self.call.limits.until_empty or fault.reason == "closed":
                     raise
+                self.outage.note(fault)
                 # A job that could not be settled expires, and is retried.
                 self.stop.wait(jittered(UNREACHABLE_PAUSE_SECONDS))
+            else:
+                self.outage.end()
         if claimed is not None:
             with suppress(OctoStoreError):  # it expires by itself
                 self.port.execute(release_claim(claimed.reply, WORKER_STOPPED))
