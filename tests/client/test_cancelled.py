@@ -1,6 +1,9 @@
 """A claim whose caller is gone is undone: no owner may exist that does not know it is one."""
 
 import asyncio
+import subprocess
+import sys
+import textwrap
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +14,7 @@ import pytest
 import octostore
 from octostore.client.async_embedded import AsyncEmbeddedPort
 from octostore.client.embedded import EmbeddedPort
+from octostore.client.threads import MAX_THREADS, in_background, in_thread
 from octostore.core.commands import AnyCommand, ReleaseJob
 from octostore.core.questions import GetJob
 from octostore.stores.sqlite import SqliteBackend
@@ -287,6 +291,40 @@ def test_a_hold_that_is_cancelled_while_the_store_fails_releases_the_job_later(
 
     asyncio.run(main())
     local.close()
+
+
+def test_blocks_that_cannot_be_settled_do_not_delay_other_calls() -> None:
+    """They may retry for as long as their leases last."""
+    finish = threading.Event()
+
+    async def main() -> None:
+        settling = [in_background(finish.wait) for _ in range(MAX_THREADS)]
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await in_thread(finish.set)
+        assert all(one.result(PATIENCE_SECONDS) for one in settling)
+
+    try:
+        asyncio.run(main())
+    finally:
+        finish.set()
+
+
+def test_a_block_that_cannot_be_settled_does_not_keep_its_process_from_ending() -> None:
+    """A person who pressed Ctrl-C twice wants to leave."""
+    program = """
+        import threading, time
+        from octostore.client import threads
+
+        def settle(seconds):
+            time.sleep(seconds)
+            print(seconds)
+
+        threads.EXIT_SECONDS = 1.0
+        threads.in_background(settle, 0.2)
+        threads.in_background(settle, 600)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    assert subprocess.run(command, capture_output=True, timeout=PATIENCE_SECONDS, check=True).stdout == b"0.2\n"
 
 
 def test_on_lost_reaches_the_loop_and_the_callback(tmp_path: Path) -> None:
