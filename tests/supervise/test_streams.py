@@ -4,6 +4,9 @@ import os
 import random
 import subprocess
 from pathlib import Path
+from typing import BinaryIO
+
+import pytest
 
 import octostore as library
 from tests.support.processes import PATIENCE_SECONDS
@@ -91,6 +94,38 @@ def test_a_full_disk_does_not_end_the_command(octostore: Octostore, store: libra
         )
     assert (done.returncode, (tmp_path / "finished").exists()) == (3, True)
     assert (store.get_job("job").error or "").endswith("the end")
+
+
+def unread_pipe() -> BinaryIO:
+    reading, writing = os.pipe()
+    os.close(reading)
+    return os.fdopen(writing, "wb")
+
+
+@pytest.mark.parametrize("is_full", [True, False], ids=["full disk", "no reader"])
+def test_messages_that_nobody_can_read_do_not_fail_a_job(
+    octostore: Octostore, store: library.OctoStore, is_full: bool
+) -> None:
+    """A worker reports the start and end of each job, on stderr."""
+    for name in ("first", "second"):
+        store.enqueue("build", job_id=name, queue="ci")
+    with Path("/dev/full").open("wb") if is_full else unread_pipe() as stderr:
+        worked = run(
+            [*PROGRAM, "work", "ci", "--max-jobs", "2", "--", "echo", "7"],
+            env=octostore.env,
+            stdin=subprocess.DEVNULL,
+            stderr=stderr,
+            timeout=PATIENCE_SECONDS,
+        )
+        ran = run(
+            [*PROGRAM, "run", "third", "--max-run", "0.5", "--", "sleep", "60"],
+            env=octostore.env,
+            stderr=stderr,
+            timeout=PATIENCE_SECONDS,
+        )
+    assert [store.get_job(name).result for name in ("first", "second")] == [7, 7]
+    assert (worked.returncode, ran.returncode) == (0, 143)
+    assert "still running" in (store.get_job("third").error or "")
 
 
 def test_a_closed_stream_is_not_replaced_by_another_file(octostore: Octostore, store: library.OctoStore) -> None:

@@ -2,6 +2,7 @@
 
 import argparse
 import signal
+from contextlib import suppress
 from typing import get_args
 
 from octostore.cli.console import Console
@@ -79,6 +80,7 @@ def stop_policy(arguments: Arguments) -> StopPolicy:
 def notifier(arguments: Arguments, console: Console) -> Notify:
     def notify(text: str, *, is_warning: bool = False) -> None:
         if is_warning or not arguments.quiet:
-            console.print_message(text)
+            with suppress(BrokenPipeError):  # it must not end the command, nor fail its job
+                console.print_message(text)
 
     return notify
