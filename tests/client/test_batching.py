@@ -16,6 +16,7 @@ from octostore.client.embedded import EmbeddedPort
 from octostore.core.commands import Batch, ClaimJob, Command, Probe
 from octostore.core.errors import LeaseLost, Unreachable
 from octostore.core.limits import BATCH_MAX
+from octostore.stores.memory import MemoryBackend
 from octostore.stores.sqlite.backend import SqliteBackend
 from octostore.stores.sqlite.connection import connect
 from octostore.stores.store import LocalStore
@@ -52,6 +53,26 @@ def test_earlier_replies_are_returned_when_a_later_call_fails(is_async: bool) ->
     assert run_on_port(list(replies), batch_of(BATCH_MAX + 2), is_async=is_async) == [*replies[0], *replies[1]]
     with pytest.raises(Unreachable):
         run_on_port([[GONE] * 2], batch_of(2), is_async=is_async)
+
+
+class InterruptedPort(EmbeddedPort):
+    """Ctrl-C arrives in its second call."""
+
+    calls = 0
+
+    def execute_all(self, commands: Sequence[Command[Any]], *, atomic: bool = True) -> list[Any]:
+        self.calls += 1
+        if self.calls == 2:
+            raise KeyboardInterrupt
+        return super().execute_all(commands, atomic=atomic)
+
+
+def test_the_claims_of_earlier_calls_are_undone_when_a_later_one_is_interrupted() -> None:
+    port = InterruptedPort(LocalStore(MemoryBackend))
+    with pytest.raises(KeyboardInterrupt):
+        run_batch(port, batch_of(BATCH_MAX + 2))
+    assert octostore.OctoStore(port).list_claimed_jobs("job-") == []
+    port.close()
 
 
 @pytest.mark.parametrize("is_async", [False, True])

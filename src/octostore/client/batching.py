@@ -1,6 +1,7 @@
 """Several commands in one call."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import accumulate, islice
 from typing import Any, TypeAlias
 
@@ -11,6 +12,7 @@ from octostore.core.commands import Batch, Command
 from octostore.core.errors import InvalidInput, LeaseLost, OctoStoreError, Unreachable
 from octostore.core.limits import BATCH_MAX
 from octostore.core.replies import ClaimReply
+from octostore.core.undo import undo_of
 from octostore.stores.ids import new_request_id
 
 CALL_BYTES, ROOM_BYTES = 3 * 1_024 * 1_024, 1_024
@@ -31,12 +33,24 @@ def lease_of(claim: ClaimOrLease) -> tuple[Any, Any]:
 def run_batch(port: Port, batch: Batch) -> list[Any]:
     """Run any number of commands, in as few calls as possible."""
     replies: list[Any] = []
-    for commands in _split(batch):
-        replies += port.execute_all([_with_request_id(command) for command in commands], atomic=batch.atomic)
-        _check_reached(replies)
-        for place, command in _to_repeat(commands, replies):
-            (replies[place],) = port.execute_all([_with_request_id(command)], atomic=True)
+    try:
+        for commands in _split(batch):
+            replies += port.execute_all([_with_request_id(command) for command in commands], atomic=batch.atomic)
+            _check_reached(replies)
+            for place, command in _to_repeat(commands, replies):
+                (replies[place],) = port.execute_all([_with_request_id(command)], atomic=True)
+    except BaseException:  # usually Ctrl-C
+        _undo_claims(port, replies)
+        raise
     return replies
+
+
+def _undo_claims(port: Port, replies: Sequence[Any]) -> None:
+    """Undo the claims of earlier calls: the caller never gets these replies."""
+    undoing = [undo for undo in map(undo_of, replies) if undo is not None]
+    with suppress(OctoStoreError):
+        for start in range(0, len(undoing), BATCH_MAX):
+            port.execute_all(undoing[start : start + BATCH_MAX], atomic=False)
 
 
 async def run_batch_async(port: AsyncPort, batch: Batch) -> list[Any]:
