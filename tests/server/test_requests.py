@@ -87,6 +87,14 @@ def test_a_problem_document_has_a_job_status_only_if_there_is_one(server: Server
     assert "job_status" not in server.get("/jobs?limit=0", headers=accept).json
 
 
+def test_a_problem_document_says_who_has_the_job(server: ServerProcess) -> None:
+    server.post("/jobs/taken/claim", {"owner": "agent-3", "metadata": {"branch": "fix"}})
+    accept = {"Accept": "application/problem+json"}
+    lost = server.post("/jobs/taken/heartbeat", {"lease_id": "another"}, headers=accept)
+    assert (lost.status, lost.json["code"]) == (409, "lease_lost")
+    assert (lost.json["holder"]["owner"], lost.json["holder"]["metadata"]) == ("agent-3", {"branch": "fix"})
+
+
 def test_refusals_are_counted_by_route(server: ServerProcess) -> None:
     server.get("/jobs?limit=0")
     assert 'octostore_request_seconds_count{route="GET /jobs",status="400"}' in server.get("/metrics").body.decode()

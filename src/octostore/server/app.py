@@ -13,7 +13,7 @@ from octostore.core.errors import InvalidInput
 from octostore.core.limits import JSON_DEPTH
 from octostore.server.calls import Call, admit, handle_error, respond, wait_and_respond
 from octostore.server.guard import Guard
-from octostore.server.http import ClientDisconnected, Request, Response, StreamingResponse
+from octostore.server.http import ClientDisconnected, Request, Response, StreamingResponse, encode
 from octostore.server.log import log_event
 from octostore.server.principals import Principal
 from octostore.server.refusals import retry_after, too_fast, wrong_shape
@@ -211,7 +211,7 @@ def _log_access(request: Request, status: int, seconds: float) -> None:
 
 
 def _problem(status: int, failure: Failure) -> dict[str, Any]:
-    fields: dict[str, Any] = msgspec.to_builtins(failure)
+    fields: dict[str, Any] = msgspec.json.decode(encode(failure))  # `to_builtins` refuses the metadata of a holder
     if "status" in fields:  # a job's status, which would look like the HTTP status here
         fields["job_status"] = fields.pop("status")
     problem = Problem(
