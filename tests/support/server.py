@@ -26,17 +26,18 @@ class ServerProcess:
         self,
         home: Path,
         *arguments: str,
-        port: int = 0,
+        port: int | None = 0,
         env: dict[str, str] | None = None,
         program: Sequence[str] = PROGRAM,
         token: str | None = None,
     ) -> None:
-        """`token` is the admin token, if the server does not create it."""
+        """`token` is the admin token, if the server does not create it; `port` is None for a Unix socket."""
         self.home = home
         self._token = token
         self._seq = 0
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  # as long as this object; a pipe that nobody reads fills up
-        command = [*program, "serve", "--port", str(port), *arguments]
+        address = [] if port is None else ["--port", str(port)]
+        command = [*program, "serve", *address, *arguments]
         # Not in the arguments, which others can read, and without the test's own variables.
         clean = {name: value for name, value in os.environ.items() if not name.startswith("OCTOSTORE_")}
         self.process = start(

@@ -7,7 +7,7 @@ import shlex
 import signal
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from ipaddress import IPv6Address, ip_address
 from os import getpid
@@ -78,6 +78,9 @@ async def serve(services: Services, on_ready: Callable[[socket.socket], None]) -
     settings = services.settings
     room = raise_file_limit(settings.max_connections)
     listener = _listen(settings, room.backlog)
+    address = ExitStack()
+    if settings.uds is not None:
+        address.callback(settings.uds.unlink, missing_ok=True)
     was_cut_short = False
     try:
         await services.start()
@@ -93,14 +96,14 @@ async def serve(services: Services, on_ready: Callable[[socket.socket], None]) -
             on_ready(listener)
             sign = signal.Signals(await received.get())
             log_event(logging.INFO, "stop", "finishing open requests", signal=sign.name)
+            address.close()  # now, because the next server may use the same path before we have finished
             accepting.close()
             services.stop()
             ending, again = asyncio.create_task(connections.end()), asyncio.create_task(received.get())
             await asyncio.wait((ending, again), return_when=asyncio.FIRST_COMPLETED)
             was_cut_short = again.done()
     finally:
-        if settings.uds is not None:
-            settings.uds.unlink(missing_ok=True)
+        address.close()
         if not was_cut_short:
             await services.close()
     log_event(
