@@ -16,6 +16,7 @@ import pytest
 
 import octostore
 from octostore.core.errors import InvalidInput
+from octostore.core.limits import TEXT_BYTES
 from octostore.core.replies import FoundTokens, TokenView
 from octostore.server.auth import Auth, read_static_tokens
 from octostore.server.http import Request, RequestHeaders
@@ -692,6 +693,16 @@ def test_tokens_of_one_name_with_different_prefixes_share_nothing(server: Server
     assert server.get("/sessions/twin-session", token=free).json["context"] == "secret"
     server.post("/jobs/twin-inside/claim", token=limited)
     assert server.get("/jobs/twin-inside").json["claim"]["principal"] == "twin[twin-]"
+
+
+def test_the_longest_name_with_a_prefix_can_be_the_default_owner(server: ServerProcess) -> None:
+    token = server.new_token("n" * TEXT_BYTES, prefix="long/")
+    lock = server.post("/locks/long%2Flock/acquire", token=token)
+    claim = server.post("/jobs/long%2Fjob/claim", token=token)
+    session = server.post("/sessions", token=token)
+    assert [lock.json["status"], claim.json["status"], session.status] == ["acquired", "claimed", 201]
+    assert claim.json["owner"] == "n" * TEXT_BYTES
+    assert claim.json["principal"] == "n" * TEXT_BYTES + "[long/]"
 
 
 def test_a_token_without_the_word_bearer_is_refused_with_a_hint(server: ServerProcess) -> None:

@@ -4,6 +4,8 @@ import time
 
 import msgspec
 
+from octostore.core.encoding import shorten
+from octostore.core.limits import TEXT_BYTES
 from octostore.core.model import Scope
 from octostore.core.permit import Permit
 from octostore.core.replies import TokenView
@@ -23,6 +25,11 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     expires_at_ms: int | None = None
     permit: Permit | None = None
     """Goes with every command, so that the store can check the token again; None for one from the tokens file."""
+
+    @property
+    def owner(self) -> str:
+        """The owner of claims that name none. A prefix can make the principal's name longer than an owner may be."""
+        return shorten(self.name, TEXT_BYTES)
 
     @property
     def has_expired(self) -> bool:

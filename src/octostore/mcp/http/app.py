@@ -27,7 +27,7 @@ class AgentOfToken:
         self.port = ServedPort(call)
         self.claims = HandledClaims(call, self.port)
         self.sessions = HandledSessions(call, self.port, self.claims)
-        self.owner = call.principal.name
+        self.owner = call.principal.owner
 
     async def store(self) -> AsyncOctoStore:
         return AsyncOctoStore(self.port)

@@ -71,7 +71,7 @@ class HandledSessions:
     async def open(self, _store: AsyncOctoStore, agent: str | None, wanted: OpenSession) -> OpenedByHandle:
         command = c.OpenSession(
             session_id=wanted.session_id,
-            agent=agent or self._call.principal.name,
+            agent=agent or self._call.principal.owner,
             ttl=wanted.ttl,
             request_id=getattr(wanted, "request_id", None) or new_request_id(),
         )
@@ -88,7 +88,7 @@ class HandledSessions:
         is_it = found.lease_id is not None and self._mark_of(found.lease_id) == handle.mark
         # For a session that has ended or was opened again: a lease that never existed, and the store says so.
         lease_id = found.lease_id or "" if is_it else new_lease_id()
-        return HandledSession(self._port, handle.name, lease_id, found.agent or self._call.principal.name)
+        return HandledSession(self._port, handle.name, lease_id, found.agent or self._call.principal.owner)
 
     def _mark_of(self, lease_id: str) -> str:
         return self._call.services.seal("mark", lease_id)

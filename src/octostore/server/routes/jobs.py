@@ -20,7 +20,7 @@ JOB = {"job_id": "github-issue-1842"}
 
 def prepare_claim(call: Call, **given: Any) -> Any:
     body: bodies.ClaimBody = call.body
-    owner = call.principal.name if body.owner is None else body.owner
+    owner = call.principal.owner if body.owner is None else body.owner
     limit = call.services.max_claims
     # A waiting claim is always checked: the principal's other claims may change meanwhile.
     max_claims = limit.limit if body.wait_seconds else limit.limit_for_next(call.principal.name)

@@ -69,7 +69,7 @@ def _prepare_acquire(call: Call) -> Any:
     body: bodies.AcquireBody = call.body
     if body.holder is None:
         body.holder = call.request.header(b"idempotency-key")
-    return call.command(owner=call.principal.name, host=call.host, max_claims=call.services.settings.max_locks)
+    return call.command(owner=call.principal.owner, host=call.host, max_claims=call.services.settings.max_locks)
 
 
 def _respond_acquired(call: Call, reply: ClaimReply) -> Response:

@@ -43,7 +43,7 @@ def lost_session_as_gone(error: OctoStoreError) -> Exception:
 def _prepare_session(call: Call) -> Any:
     body: bodies.OpenSessionBody = call.body
     session_id = new_session_id() if body.session_id is None else body.session_id
-    agent = call.principal.name if body.agent is None else body.agent
+    agent = call.principal.owner if body.agent is None else body.agent
     return call.command(session_id=session_id, agent=agent, max_sessions=call.services.settings.max_sessions)
 
 
