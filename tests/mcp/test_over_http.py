@@ -305,6 +305,7 @@ def test_a_token_with_a_prefix_is_limited_to_its_names(world: World) -> None:
     assert eve.do("claim_next_job", queue=queue)["job_id"] == f"{prefix}one"
     assert [claim["job_id"] for claim in eve.do("list_claimed_jobs")["claimed"]] == [f"{prefix}one"]
     assert {event["job_id"] for event in eve.do("read_events")["events"]} == {f"{prefix}one"}
+    assert eve.do("enqueue_job", kind="k", queue=queue)["job_id"].startswith(f"{prefix}job-")
     world.ann.do("claim_job", job_id=f"{prefix[:-1]}+one")
     assert eve.do("get_job_owner", job_id=f"{prefix}onne")["similar"] == [f"{prefix}one"]
     assert f"{prefix[:-1]}+one" in world.ann.do("get_job_owner", job_id=f"{prefix}onne")["similar"]

@@ -218,6 +218,15 @@ def test_only_own_names_can_be_enqueued(server: ServerProcess, limited: str) -> 
     assert chosen.json["job_id"].startswith("mine-")
 
 
+def test_a_name_that_the_library_generates_gets_the_prefix(server: ServerProcess, limited: str) -> None:
+    with octostore.connect(server.url, token=limited) as store:
+        one, (other,) = store.enqueue("k"), store.enqueue_many([{"kind": "k"}])
+    assert {reply.job_id[:9] for reply in (one, other)} == {"mine-job-"}
+    again = server.post("/jobs", {"kind": "k", "job_id": one.job_id.removeprefix("mine-")}, token=limited)
+    assert (again.status, again.json["job_id"]) == (200, one.job_id)
+    assert server.post("/jobs", {"kind": "k", "job_id": f"their{one.job_id}"}, token=limited).status == 403
+
+
 def test_operators_with_a_prefix_do_not_see_sessions_of_others(server: ServerProcess, limited: str) -> None:
     session = server.post("/sessions", {"agent": "private"}).json["session_id"]
     for name in (session, f"admin%2F{session}"):

@@ -66,6 +66,11 @@ def is_generated(job_id: str) -> bool:
     return _digits_in(job_id) == JOB_DIGITS
 
 
+def is_bare(job_id: str) -> bool:
+    """Whether `new_job_id` could have generated this name, without anything in front of it."""
+    return is_generated(job_id) and len(job_id) == len("job-") + JOB_DIGITS
+
+
 def is_truncated(job_id: str) -> bool:
     """Whether it is the beginning of a generated name: at least 8 digits that encode a moment since 2025.
 
