@@ -83,6 +83,13 @@ def test_too_many_commands_or_none_are_refused(store: OctoStore, count: int) -> 
     assert list(store.events()) == []
 
 
+def test_a_batch_of_several_transactions_may_have_any_number_of_commands(store: OctoStore) -> None:
+    replies = store.batch([claim(f"job-{number}") for number in range(1_001)], atomic=False)
+    assert [reply.job_id for reply in replies if reply.status == "claimed"] == [f"job-{n}" for n in range(1_001)]
+    with pytest.raises(InvalidInput, match="commands"):
+        store.batch([], atomic=False)
+
+
 def test_optional_fields_have_defaults(store: OctoStore) -> None:
     taken, task, session = store.batch(
         [

@@ -28,11 +28,12 @@ def batch_method(build: Callable[Concatenate[Any, P], Batch]) -> Awaited[P, Batc
 class Calls(JobCalls, QueueCalls[ClaimT, EventT], SessionCalls[ClaimT, EventT], OperatorCalls):
     @batch_method
     def batch(self, commands: Iterable[Mapping[str, Any]], *, atomic: bool = True) -> Batch:
-        """Run up to 1,000 commands of any kind, in order.
+        """Run commands of any kind, in order.
 
         Args:
             commands: Dicts, each with the command's name in `command` and the fields that `POST /batch` takes.
-            atomic: Run them in one transaction. If False, several transactions let others write in between.
+            atomic: Run them in one transaction: up to 1,000. If False, there may be any number, and several
+                transactions let others write in between.
 
         Returns:
             One reply per command, in order. If a command was refused, an exception takes the place of its reply; that
@@ -51,7 +52,7 @@ class Calls(JobCalls, QueueCalls[ClaimT, EventT], SessionCalls[ClaimT, EventT], 
         """
         from octostore.client.documents import parse_commands  # noqa: PLC0415  # the endpoint table is slow to import
 
-        return Batch(parse_commands(commands), atomic)
+        return Batch(parse_commands(commands, atomic=atomic), atomic)
 
     @batch_method
     def claim_many(

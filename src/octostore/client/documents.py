@@ -25,10 +25,10 @@ _DEFAULTS: dict[Any, dict[str, Callable[[], Any]]] = {
 """Fields that a dict may leave out."""
 
 
-def parse_commands(documents: Iterable[Document]) -> list[Command[Any]]:
+def parse_commands(documents: Iterable[Document], *, atomic: bool = True) -> list[Command[Any]]:
     """Raise `InvalidInput` for the first one that is wrong, with its number."""
     listed = list(documents)
-    check_batch_size(listed)
+    check_batch_size(listed if atomic else listed[:1])  # otherwise only that there are any
     return [_numbered(number, document) for number, document in enumerate(listed)]
 
 
