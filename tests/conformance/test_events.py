@@ -56,6 +56,8 @@ def test_the_log_can_be_read_since_a_time_and_by_type(system: System) -> None:
     page = system.other.list_events(since=since, types=["claimed", "released"], limit=2)
     assert ([event.seq for event in page.events], page.after) == ([3, 4], 4)
     assert store.list_events(page.after, since=since, types=["released"], job_id="job-1").events == []
+    assert [event.seq for event in store.events(job_id="job-1", prefix="job-")] == [3, 4]
+    assert list(store.events(job_id="job-1", prefix="job-2")) == []
     wrong: list[dict[str, Any]] = [{"types": ["stolen"]}, {"types": []}, {"types": "released"}]
     for which in [*wrong, {"since": datetime(2026, 7, 1)}]:  # noqa: DTZ001
         with pytest.raises(InvalidInput, match=next(iter(which))):

@@ -126,7 +126,7 @@ def test_a_stream_from_beyond_the_end_waits(server: ServerProcess) -> None:
         assert seqs(stream.take(1)) == [end + 2]
 
 
-@pytest.mark.parametrize("query", ["job=filter-a", "prefix=filter-a", "job=filter-a&prefix=filter-b"])
+@pytest.mark.parametrize("query", ["job=filter-a", "prefix=filter-a", "job=filter-a&prefix=filter-"])
 def test_a_filtered_stream_has_only_matching_events(server: ServerProcess, query: str) -> None:
     server.post("/jobs/filter-a/force-release")
     after = server.seq

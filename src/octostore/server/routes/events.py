@@ -65,7 +65,6 @@ def _visible_part(call: Call, query: bodies.EventsQuery) -> dict[str, Any]:
         visible["session_id"] = principal.session(query.session)
     if query.job is not None:
         principal.require_name(query.job)
-        visible["prefix"] = None  # one job is narrow enough
     elif query.session is None:
         visible["prefix"] = principal.restrict_prefix(query.prefix) or None
     return visible
