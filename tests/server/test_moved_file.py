@@ -1,5 +1,8 @@
 """A server whose file was moved away acknowledges no writes, logs it, and continues when the file is back."""
 
+import pytest
+
+import octostore
 from tests.support.processes import until
 from tests.support.server import ServerProcess
 
@@ -24,3 +27,17 @@ def test_no_write_is_acknowledged_while_the_file_is_moved_away(own_server: Serve
     assert own_server.get("/jobs/mine").json["status"] == "claimed"
     assert own_server.post("/jobs/other/claim", {"owner": "bob"}).json["status"] == "claimed"
     until(lambda: "store_back" in own_server.log)
+
+
+def test_a_stream_that_needs_the_store_gets_the_error(own_server: ServerProcess) -> None:
+    own_server.claim("mine")
+    own_server.stop()
+    with ServerProcess(own_server.home) as server:  # it does not have the first events in memory
+        server.get("/jobs/mine")
+        (server.home / "octostore.db").rename(server.home / "elsewhere.db")
+        for path in ("/events", "/locks/mine/watch"):
+            response = server.get(path, headers={"Accept": "text/event-stream"})
+            assert (response.status, response.json["reason"]) == (503, "moved"), path
+        with pytest.raises(octostore.Unreachable) as caught, octostore.connect(server.url, token=server.token) as store:
+            next(iter(store.events(follow=True)))
+        assert caught.value.reason == "moved"

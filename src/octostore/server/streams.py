@@ -43,8 +43,9 @@ class OpenStreams:
 class EventStream:
     """Sends `frames`, some of which are comments, while it holds its `slot`.
 
-    The next frame is requested only after the reader has taken the last one. A reader that stops reading is
-    disconnected, and can resume after the last event it received: no event is skipped.
+    The first frame must come at once, even if it is empty: the response begins after it, so that a reader gets an error
+    if the store cannot be reached. The next frame is requested only after the reader has taken the last one. A reader
+    that stops reading is disconnected, and can resume after the last event it received: no event is skipped.
     """
 
     def __init__(
@@ -56,12 +57,19 @@ class EventStream:
 
     async def run(self) -> None:
         with self._slot:
-            self._request.begin(b"text/event-stream; charset=utf-8", [(b"x-accel-buffering", b"no")])
-            if self._request.method != "HEAD":
-                await self._send_until_disconnect()
+            if self._request.method == "HEAD":
+                self._begin()
+                return
+            async with aclosing(self._frames):  # close them now, not whenever they are garbage-collected
+                first = await anext(self._frames, b"")
+                self._begin()
+                await self._send_until_disconnect(first)
 
-    async def _send_until_disconnect(self) -> None:
-        disconnected, sending = self._request.disconnected(), asyncio.create_task(self._send_all())
+    def _begin(self) -> None:
+        self._request.begin(b"text/event-stream; charset=utf-8", [(b"x-accel-buffering", b"no")])
+
+    async def _send_until_disconnect(self, first: bytes) -> None:
+        disconnected, sending = self._request.disconnected(), asyncio.create_task(self._send_all(first))
         try:
             await asyncio.wait((disconnected, sending), return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -69,12 +77,12 @@ class EventStream:
             with suppress(asyncio.CancelledError):
                 await sending
 
-    async def _send_all(self) -> None:
+    async def _send_all(self, first: bytes) -> None:
         await self._send(b"retry: %d\n\n" % RETRY_MS)
+        await self._send(first)
         with suppress(Unreachable):  # the reader will reconnect, and get the error then
-            async with aclosing(self._frames) as frames:  # close it now, not whenever it is garbage-collected
-                async for frame in frames:
-                    await self._send(frame)
+            async for frame in self._frames:
+                await self._send(frame)
         self._request.end()
 
     async def _send(self, frame: bytes) -> None:

@@ -83,18 +83,18 @@ def _resume_from(call: Call, after: int) -> int:
 async def _frames(call: Call, question: ListEvents, heartbeat_jobs: Sequence[str]) -> AsyncGenerator[bytes, None]:
     feed = call.services.feed
     silence = call.services.settings.keepalive_seconds * 2 / 3  # readers wake every third of it
-    sent_at = time.monotonic()
+    sent_at: float | None = None
     with call.services.heartbeats.watching(heartbeat_jobs) as watcher:
         while await may_continue(call):
             content, after = await feed.part(question)
             content += watcher.news()
-            if after == question.after and not content:
+            if after == question.after and not content and sent_at is not None:
                 await watcher.next_change()
             question = msgspec.structs.replace(question, after=after)
             # Not only after a wait: a search through a long log for events that match can take minutes.
-            if not content and time.monotonic() - sent_at >= silence:
+            if not content and sent_at is not None and time.monotonic() - sent_at >= silence:
                 content = KEEPALIVE
-            if content:
+            if content or sent_at is None:
                 sent_at = time.monotonic()
                 yield content
 
