@@ -5,6 +5,7 @@ import logging
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from itertools import chain, repeat
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -24,12 +25,13 @@ from octostore.server.addresses import Proxies
 from octostore.server.auth import Auth
 from octostore.server.calls import Call, wait_and_respond
 from octostore.server.feed import SCAN_LIMIT, Feed, encode_frame
-from octostore.server.http import Request, RequestHeaders
+from octostore.server.http import ClientDisconnected, Request, RequestHeaders
 from octostore.server.logins import Logins
 from octostore.server.metrics import Metrics
 from octostore.server.rate_limiter import RateLimiter
 from octostore.server.refusals import Refusal
 from octostore.server.routes import ROUTES
+from octostore.server.routes.batches import batch
 from octostore.server.routes.page import page_routes
 from octostore.server.services import Services
 from octostore.server.settings import Settings
@@ -37,7 +39,7 @@ from octostore.server.store import ServedStore
 from octostore.server.streams import CHUNK_BYTES
 from octostore.stores.store import LocalStore
 from octostore.stores.writer import MAX_BATCH
-from octostore.wire.bodies import ClaimBody
+from octostore.wire.bodies import BatchBody, ClaimBody
 from octostore.wire.token_files import write_token_file
 from octostore.wire.tokens import new_token, token_digest
 from tests.support.processes import PATIENCE_SECONDS
@@ -579,6 +581,23 @@ def test_figures_are_cached_for_all_callers(tmp_path: Path) -> None:
         assert [one.claimed for one in [*figures, await services.figures()]] == [1] * 6
         services.figures.seconds = -1
         assert (await services.figures()).claimed == 2
+        await services.close()
+
+    asyncio.run(run())
+
+
+def test_a_batch_whose_client_leaves_before_the_response_is_undone(tmp_path: Path) -> None:
+    async def run() -> None:
+        services = await start_services(StallingBackend(), ManualClock(), tmp_path, sweep_seconds=3_600)
+        services.routes = {route.operation: route for route in ROUTES}
+        request = request_with(await create(services.store, "leaver"))
+        cast("Mock", request._connection).is_closing.side_effect = chain([False, False], repeat(True))
+        commands = [{"command": "claim_job", "job_id": f"job-{number}"} for number in range(4)]
+        principal = msgspec.structs.replace(await services.auth.principal(request), scopes=frozenset(["claim"]))
+        call = Call(services.routes["batch"], {}, request, principal, services, body=BatchBody(commands=commands))
+        with pytest.raises(ClientDisconnected):
+            await batch(call)
+        await until(lambda: services.store.local.ask(GetFigures()).claimed == 0)
         await services.close()
 
     asyncio.run(run())

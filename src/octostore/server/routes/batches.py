@@ -35,8 +35,14 @@ async def batch(call: Call) -> Response:
         raise too_fast(pause_ms)
     prepared = [_prepare(call, document) for document in body.commands]
     commands = [one.command for one in prepared if not isinstance(one.command, Exception)]
-    replies = iter(await _execute(call, commands, body.atomic))
-    return Response(BatchResponse(answers=[_respond(one, replies) for one in prepared]))
+    replies = await _execute(call, commands, body.atomic)
+    rest = iter(replies)
+    try:
+        return Response(BatchResponse(answers=[_respond(one, rest) for one in prepared]))
+    except ClientDisconnected:
+        for command, reply in zip(commands, replies, strict=True):
+            call.services.waiting.undo(command, reply)
+        raise
 
 
 def _prepare(call: Call, document: dict[str, Any]) -> _Prepared:
@@ -60,16 +66,11 @@ def _prepare(call: Call, document: dict[str, Any]) -> _Prepared:
 async def _execute(call: Call, commands: Sequence[AnyCommand], atomic: bool) -> list[Any]:
     steps = Batch(commands, atomic).steps
     outcomes = await asyncio.gather(*map(call.services.store.submit, steps), return_exceptions=not atomic)
-    replies = [
+    return [
         reply
         for some, outcome in zip(steps, outcomes, strict=True)
         for reply in ([outcome] * len(some) if isinstance(outcome, BaseException) else outcome)
     ]
-    if call.request.is_closed:
-        for command, reply in zip(commands, replies, strict=True):
-            call.services.waiting.undo(command, reply)
-        raise ClientDisconnected
-    return replies
 
 
 def _respond(one: _Prepared, replies: Iterator[Any]) -> CommandResponse:
@@ -78,6 +79,8 @@ def _respond(one: _Prepared, replies: Iterator[Any]) -> CommandResponse:
         return _respond_with_error(call, command)
     try:
         response = respond(call, command, next(replies))
+    except ClientDisconnected:
+        raise
     except Exception as error:  # noqa: BLE001  # goes into this command's response, and into the log if it is a bug
         return _respond_with_error(call, error)
     return CommandResponse(status=response.status, body=response.content)
