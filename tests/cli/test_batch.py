@@ -44,6 +44,19 @@ def test_the_exit_code_is_that_of_the_first_failure(cli: Cli) -> None:
     assert done.json["answers"][1]["body"]["code"] == "lease_lost"
 
 
+def test_a_session_that_is_lost_is_gone(cli: Cli) -> None:
+    session, lease = cli.new_name("session"), {"lease_id": "another"}
+    late: list[dict[str, Any]] = [
+        {"command": "keepalive"},
+        {"command": "save_context", "context": 1},
+        {"command": "hand_over", "to_agent": "eve"},
+        {"command": "close_session"},
+    ]
+    opened = {"command": "open_session", "session_id": session, "agent": "ann"}
+    done = cli.run("batch", "--json", stdin=lines(opened, *({**one, **lease, "session_id": session} for one in late)))
+    assert [one["status"] for one in done.json["answers"]] == [201, 410, 410, 410, 410], "as over HTTP"
+
+
 def test_a_task_in_somebody_elses_session_is_held(cli: Cli) -> None:
     session = cli.new_name("session")
     opened = cli.run("batch", "--json", stdin=lines({"command": "open_session", "session_id": session, "agent": "ann"}))

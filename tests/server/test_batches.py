@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from octostore.core.limits import JSON_DEPTH
+from octostore.wire.endpoints import BY_OPERATION
 from tests.support.connections import Response
 from tests.support.server import ServerProcess
 
@@ -55,6 +56,21 @@ def test_permissions_are_checked_for_each_command(server: ServerProcess) -> None
     only_reading = server.new_token("reader", "read")
     assert outcomes(batch(server, claim("mine-2"), token=only_reading)) == [(403, "not_allowed")]
     assert server.post("/batch", {"commands": [claim("a")]}, token="octo_wrong").status == 401
+
+
+def test_a_lost_lease_gets_the_status_in_the_table_of_endpoints(server: ServerProcess) -> None:
+    """`octostore batch` takes it from there."""
+    server.post("/sessions", {"agent": "ann", "session_id": "lost"})
+    late: list[dict[str, Any]] = [
+        {"command": "keepalive", "session_id": "lost"},
+        {"command": "save_context", "session_id": "lost", "context": 1},
+        {"command": "hand_over", "session_id": "lost", "to_agent": "eve"},
+        {"command": "close_session", "session_id": "lost"},
+        {"command": "release_task", "session_id": "lost", "job_id": "lost"},
+        {"command": "heartbeat_job", "job_id": "lost"},
+    ]
+    response = batch(server, *({**command, "lease_id": "another"} for command in late))
+    assert outcomes(response) == [(BY_OPERATION[one["command"]].lost_status, "lease_lost") for one in late]
 
 
 def test_one_invalid_command_does_not_stop_the_others(server: ServerProcess) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from octostore.core.commands import Batch, Command, CreateToken, MatchingCommand, Probe, RevokeToken
-from octostore.core.errors import InvalidInput, OctoStoreError
+from octostore.core.errors import InvalidInput, LeaseLost, OctoStoreError
 from octostore.core.limits import BATCH_MAX, check_count
 from octostore.core.replies import ClaimReply, ClosedReply, EnqueueReply, SessionReply
 from octostore.wire.bodies import Shape, convert_whole_floats
@@ -31,10 +31,12 @@ class CommandResponse(msgspec.Struct, kw_only=True):
     body: Any
 
 
-def command_response(reply: Any) -> CommandResponse:
+def command_response(operation: str, reply: Any) -> CommandResponse:
     """What a server would respond with for a reply, or for the error raised in its place."""
     status, body = 200, reply
     match reply:
+        case LeaseLost():
+            status, body = OPERATIONS[operation].lost_status, failure_from_error(reply)
         case OctoStoreError():
             status, body = error_kind(reply.code).status, failure_from_error(reply)
         case ClaimReply(session=SessionReply()) | ClaimReply(job_id=None):  # a task, or the reason there is none

@@ -36,6 +36,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it works without a token."""
     is_store_wide: bool = False
     """Whether it affects more than single names, so a token limited to a prefix cannot use it."""
+    lost_status: int = 409
+    """The status of a response that says that the lease is lost."""
     is_batch: bool = False
     """Whether it carries several commands, and so may have a larger body."""
     is_repeatable: bool = True
@@ -79,7 +81,9 @@ def _row(
     )
 
 
+GONE = 410
 _CLAIM: dict[str, Any] = {"scope": "claim"}
+_HELD: dict[str, Any] = {**_CLAIM, "lost_status": GONE}
 _STORE_ADMIN: dict[str, Any] = {"scope": "admin", "is_store_wide": True}
 # These name a job, not a lease: a repeat could hit the next claim or attempt.
 _ONCE: dict[str, Any] = {"scope": "admin", "is_repeatable": False}
@@ -115,14 +119,14 @@ ENDPOINTS = [
     _row("limit_queue", "PUT /queues/{queue}/limit", c.SetQueue, r.QueueView, b.LimitQueueBody, **_SETTING),
     _row("set_queue", "PUT /queues/{queue}", c.SetQueue, r.QueueView, b.SetQueueBody, **_SETTING),
     _row("open_session", "POST /sessions", c.OpenSession, r.SessionReply, b.OpenSessionBody, **_CLAIM),
-    _row("keepalive", f"POST {_SESSION}/keepalive", c.KeepSessionAlive, r.KeepaliveReply, b.SessionLeaseBody, **_CLAIM),
+    _row("keepalive", f"POST {_SESSION}/keepalive", c.KeepSessionAlive, r.KeepaliveReply, b.SessionLeaseBody, **_HELD),
     _row("get_session", f"GET {_SESSION}", q.GetSession, r.SessionView),
     _row("list_sessions", "GET /sessions", q.ListSessions, r.SessionPage, b.SessionsQuery),
-    _row("save_context", f"PUT {_SESSION}/context", c.SaveSession, r.SavedReply, b.SaveSessionBody, **_CLAIM),
-    _row("hand_over", f"POST {_SESSION}/hand-over", c.HandOverSession, r.HandedOverReply, b.HandOverBody, **_CLAIM),
+    _row("save_context", f"PUT {_SESSION}/context", c.SaveSession, r.SavedReply, b.SaveSessionBody, **_HELD),
+    _row("hand_over", f"POST {_SESSION}/hand-over", c.HandOverSession, r.HandedOverReply, b.HandOverBody, **_HELD),
     _row("claim_task", f"POST {_SESSION}/claim", c.ClaimTask, r.ClaimReply, b.ClaimTaskBody, **_CLAIM),
     _row("release_task", f"POST {_SESSION}/release", c.ReleaseTask, r.ReleaseReply, b.ReleaseTaskBody, **_CLAIM),
-    _row("close_session", f"DELETE {_SESSION}", c.CloseSession, r.ClosedReply, b.SessionLeaseBody, **_CLAIM),
+    _row("close_session", f"DELETE {_SESSION}", c.CloseSession, r.ClosedReply, b.SessionLeaseBody, **_HELD),
     _row("batch", "POST /batch", sends=b.BatchBody, scope=None, is_batch=True),
     _row("events", "GET /events", q.ListEvents, r.EventPage, b.EventsQuery),
     # Locks, for existing lock clients

@@ -38,11 +38,9 @@ def run(arguments: Arguments, context: Context) -> int:
         raise InvalidInput("stdin", f"is empty: write one command per line, for example {EXAMPLE}")
     with context.address.open() as store:
         replies = store.batch(documents, atomic=arguments.atomic)
-    response = BatchResponse(answers=[command_response(reply) for reply in replies])
-    rows = [
-        (document["command"], _target(document), _result(reply))
-        for document, reply in zip(documents, replies, strict=True)
-    ]
+    asked = list(zip(documents, replies, strict=True))
+    response = BatchResponse(answers=[command_response(document["command"], reply) for document, reply in asked])
+    rows = [(document["command"], _target(document), _result(reply)) for document, reply in asked]
     context.console.print_result(response, *context.console.table(("COMMAND", "TARGET", "RESULT"), rows))
     return next((code for code in map(_exit_code, replies) if code != exit_codes.SUCCESS), exit_codes.SUCCESS)
 

@@ -14,6 +14,7 @@ from octostore.server.routes.jobs import CLAIMED_BUILD, hide_other_jobs
 from octostore.server.routes.queues import SOME_LATER
 from octostore.stores.ids import new_session_id
 from octostore.wire import bodies
+from octostore.wire.endpoints import GONE
 from octostore.wire.failures import failure_from_error
 from octostore.wire.responses import (
     ClaimTaskResponse,
@@ -25,7 +26,6 @@ from octostore.wire.responses import (
 )
 
 TAG = "sessions"
-GONE = 410
 OPEN = {"session_id": "agent-3", "expires_at": IN_A_MINUTE, "remaining_ms": 60_000, "renew_after_ms": 20_000}
 SESSION = {"params": {"session_id": "agent-3"}, "first": ["open_session"], "response": OPEN}
 LEASE = {"lease_id": "$LEASE"}
