@@ -12,7 +12,7 @@ from octostore.stores.sqlite.database import SQL, VALUES_AT_ONCE, compiled, take
 
 FRAGMENTS = {f"{table}_{part}" for table in COLUMNS for part in ("columns", "values", "changes")} | {
     *("schema", "now", "later", "unindexed", "jobs_in_line", "jobs_in_line_by_kind", "not_loaded", "in_span"),
-    *("claimed", "is_claimed"),
+    "jobs_by_status",
     *("queue_by_bytes", "request_places", "renewal_sets"),
     *("documents_of_job", "has_expired", "names_in_flight", "priorities", "priorities_of_kind", "in_line"),
     "newest_events",
@@ -25,7 +25,7 @@ WRITES = {
 
 PLANS = {
     "jobs": "SEARCH jobs USING INDEX sqlite_autoindex_jobs_1 (job_id=?)",
-    "claimed_jobs": "SEARCH jobs USING INDEX sqlite_autoindex_jobs_1 (job_id=?)",
+    "claimed_jobs": "SEARCH jobs USING INDEX jobs_by_status (status=? AND job_id=?)",
     "context_sizes": "SEARCH contexts USING INDEX sqlite_autoindex_contexts_1 (session_id=?)",
     "sessions_alone": "SEARCH sessions USING INDEX sqlite_autoindex_sessions_1 (session_id=?)",
     "checkpoints": "SEARCH checkpoints USING INDEX sqlite_autoindex_checkpoints_1 (job_id=?)",
@@ -45,8 +45,8 @@ PLANS = {
     "list_jobs": "SEARCH jobs USING INDEX sqlite_autoindex_jobs_1 (job_id>? AND job_id<?)",
     "names_from": "SEARCH jobs USING COVERING INDEX sqlite_autoindex_jobs_1 (job_id>? AND job_id<?)",
     "names_before": "SEARCH jobs USING COVERING INDEX sqlite_autoindex_jobs_1 (job_id>? AND job_id<?)",
-    "list_jobs_by_status": "SEARCH jobs USING INDEX jobs_unclaimed (status=? AND job_id>? AND job_id<?)",
-    "count_claimed": "SEARCH jobs USING INDEX jobs_by_principal (principal>?)",
+    "list_jobs_by_status": "SEARCH jobs USING INDEX jobs_by_status (status=? AND job_id>? AND job_id<?)",
+    "count_claimed": "SEARCH jobs USING COVERING INDEX jobs_by_status (status=? AND job_id>? AND job_id<?)",
     "list_jobs_by_queue": "SEARCH jobs USING INDEX jobs_by_queue (queue=? AND status=? AND job_id>? AND job_id<?)",
     "list_ready": "SEARCH jobs USING INDEX jobs_in_line (queue=? AND (priority,available_at,enqueued_seq)>(?,?,?))",
     "moment_of_event": "SEARCH events USING INTEGER PRIMARY KEY (rowid=?)",
@@ -190,13 +190,10 @@ LONGER_PLANS = {
         *counted("dead", f"COVERING INDEX {IN_QUEUE}"),
         *counted("done", f"COVERING INDEX {IN_QUEUE}"),
     ),
-    # All claims are read, because their index is not by name: claimed jobs are few.
-    "list_claimed_jobs": (PLANS["jobs"], "LIST SUBQUERY", PLANS["count_claimed"], SORTED),
     # The claims of the last minutes: of the log, only its end is read.
     "live_claims": (
-        PLANS["count_claimed"],
+        PLANS["list_jobs_by_status"],
         "SEARCH s USING INDEX sqlite_autoindex_sessions_1 (session_id=?) LEFT-JOIN",
-        SORTED,
     ),
     "newest_ends": ("CO-ROUTINE newest", "SCAN events", "SCAN newest"),
     "looked_at": ("CO-ROUTINE newest", "SCAN events", "SCAN newest"),
@@ -261,8 +258,8 @@ LONGER_PLANS = {
         "SCAN waiting",  # one row, as the next two
         "SCAN live",
         "SCAN expired",
-        "SEARCH jobs USING COVERING INDEX jobs_by_principal (principal>?)",
-        "SEARCH jobs USING COVERING INDEX jobs_unclaimed (status=?)",
+        "SEARCH jobs USING COVERING INDEX jobs_by_status (status=?)",
+        "SEARCH jobs USING COVERING INDEX jobs_by_status (status=?)",
         "SEARCH sessions USING COVERING INDEX sessions_by_expiry (expires_at>?)",
         "SEARCH events USING INDEX events_of_losses (at>?)",
     ),

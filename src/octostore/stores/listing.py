@@ -41,8 +41,6 @@ def query_jobs(database: Database, wanted: JobFilter, limit: int) -> list[Result
     if wanted.queue is not None:
         statuses = get_args(Status) if wanted.status is None else (wanted.status,)
         return [ask("list_jobs_by_queue", queue=wanted.queue, status=status) for status in statuses]
-    if wanted.status == "claimed":
-        return [ask("list_claimed_jobs")]
     if wanted.status is not None:
         return [ask("list_jobs_by_status", status=wanted.status)]
     return [ask("list_jobs")]

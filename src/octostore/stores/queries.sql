@@ -63,7 +63,7 @@ SELECT {job_columns} FROM {schema}.jobs WHERE job_id = ANY(%(jobs)s)
 
 -- name: claimed_jobs
 -- Those of these jobs that are claimed.
-SELECT {job_columns} FROM {schema}.jobs WHERE status = 'claimed' AND job_id = ANY(%(jobs)s)
+SELECT {job_columns} FROM {jobs_by_status} WHERE status = 'claimed' AND job_id = ANY(%(jobs)s)
 
 -- name: documents_of_job
 -- A job's payload, result and checkpoint.
@@ -295,16 +295,9 @@ SELECT job_id FROM {schema}.jobs WHERE job_id >= %(first)s AND job_id < %(last)s
 SELECT job_id FROM {schema}.jobs WHERE job_id >= %(first)s AND job_id < %(last)s ORDER BY job_id DESC LIMIT %(limit)s
 
 -- name: list_jobs_by_status
--- Like `list_jobs`, for one status other than claimed. Saying so explicitly makes the planner use the index.
+-- Like `list_jobs`, for one status.
 SELECT {job_columns} FROM {schema}.jobs
-WHERE status <> 'claimed' AND status = %(status)s AND job_id >= %(first)s AND job_id < %(last)s ORDER BY job_id LIMIT %(limit)s
-
--- name: list_claimed_jobs
--- Like `list_jobs`, for claimed jobs. Names are sorted first: other columns are read for the page alone.
-SELECT {job_columns} FROM {schema}.jobs WHERE job_id IN (
-    SELECT job_id FROM {claimed} WHERE {is_claimed} AND job_id >= %(first)s AND job_id < %(last)s
-    ORDER BY job_id LIMIT %(limit)s)
-ORDER BY job_id
+WHERE status = %(status)s AND job_id >= %(first)s AND job_id < %(last)s ORDER BY job_id LIMIT %(limit)s
 
 -- name: list_jobs_by_queue
 -- Like `list_jobs`, for one queue and status.
@@ -337,7 +330,7 @@ ORDER BY due_at, level, number
 
 -- name: count_claimed
 -- How many jobs with names in a range are claimed.
-SELECT count(*) FROM {claimed} WHERE {is_claimed} AND {in_span}
+SELECT count(*) FROM {schema}.jobs WHERE status = 'claimed' AND job_id >= %(first)s AND job_id < %(last)s
 
 -- name: list_sessions
 -- Sessions by id, after one.
@@ -403,8 +396,8 @@ SELECT {event_columns} FROM {schema}.events WHERE seq = ANY(%(seqs)s)
 -- claim lives with its session.
 SELECT jobs.job_id, jobs.status, jobs.claimed_at, coalesce(jobs.expires_at, s.expires_at),
     CASE WHEN jobs.expires_at IS NULL THEN s.ttl_ms ELSE jobs.ttl_ms END, jobs.max_silence_ms, jobs.last_progress_at, jobs.stop_request IS NOT NULL
-FROM {claimed} LEFT JOIN {schema}.sessions s ON s.session_id = jobs.session_id
-WHERE {is_claimed} AND jobs.job_id >= %(first)s AND jobs.job_id < %(last)s
+FROM {schema}.jobs LEFT JOIN {schema}.sessions s ON s.session_id = jobs.session_id
+WHERE jobs.status = 'claimed' AND jobs.job_id >= %(first)s AND jobs.job_id < %(last)s
     AND (jobs.queue = %(queue)s OR %(queue)s IS NULL) AND (jobs.owner = %(owner)s OR %(owner)s IS NULL)
 ORDER BY jobs.job_id LIMIT %(limit)s
 
@@ -430,8 +423,8 @@ FROM {newest_events}
 -- How many jobs are claimed, late (themselves, or their session) and stuck; how many jobs are dead, sessions live, and
 -- claims recently lost; how many jobs wait, and since when the first could have been claimed; how many claims have expired
 -- without being recorded, how many of them in queues, and since when.
-SELECT (SELECT count(*) FROM {claimed} WHERE {is_claimed}), live.late, live.stuck,
-    (SELECT count(*) FROM {schema}.jobs WHERE status <> 'claimed' AND status = 'dead'),
+SELECT (SELECT count(*) FROM {schema}.jobs WHERE status = 'claimed'), live.late, live.stuck,
+    (SELECT count(*) FROM {schema}.jobs WHERE status = 'dead'),
     (SELECT count(*) FROM {schema}.sessions WHERE status = 'open' AND expires_at > {now}),
     (SELECT count(*) FROM {schema}.events WHERE type IN ('expired', 'force_released') AND at > {now} - {lately_ms}),
     waiting.number, waiting.due_at, expired.number, expired.of_queues, expired.ended_at

@@ -20,13 +20,9 @@ greatest
 -- The same.
 {schema}.jobs
 
--- name: claimed
+-- name: jobs_by_status
 -- All jobs.
 {schema}.jobs
-
--- name: is_claimed
--- Condition on a job.
-jobs.status = 'claimed'
 
 -- name: not_loaded
 -- Condition on a job: its name is not in this JSON list (NULL: no list).

@@ -20,13 +20,9 @@ max
 -- Like `jobs_in_line`, by kind.
 {schema}.jobs INDEXED BY jobs_in_line_by_kind
 
--- name: claimed
--- The claimed jobs, from an index that has no others. (The index by name has them all.)
-{schema}.jobs INDEXED BY jobs_by_principal
-
--- name: is_claimed
--- Condition on a job, as that index has it.
-jobs.principal IS NOT NULL
+-- name: jobs_by_status
+-- All jobs by status, from an index: rows with another status are not read.
+{schema}.jobs INDEXED BY jobs_by_status
 
 -- name: not_loaded
 -- Condition on a job: its name is not in this JSON list. Without one (NULL), its row is not read.
