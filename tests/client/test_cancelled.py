@@ -197,7 +197,7 @@ def test_a_hold_does_not_need_a_thread_of_the_loop(tmp_path: Path) -> None:
     async def main() -> None:
         busy = [asyncio.create_task(asyncio.to_thread(finish.wait, 30)) for _ in range(64)]
         async with await octostore.connect_async(f"sqlite:///{tmp_path}/store.db") as store:
-            async with store.hold("job", ttl=3) as claim:
+            async with store.hold("job", ttl=5) as claim:
                 await claim.progress("working")
                 await claim.checkpoint({"step": 1})
                 assert (await store.get_job("job")).status == "claimed"
@@ -333,7 +333,7 @@ def test_on_lost_reaches_the_loop_and_the_callback(tmp_path: Path) -> None:
     async def main() -> None:
         async with (
             await octostore.connect_async(f"sqlite:///{tmp_path}/store.db") as store,
-            store.hold("job", ttl=3, on_lost=called.set) as claim,
+            store.hold("job", ttl=5, on_lost=called.set) as claim,
         ):
             await store.force_release("job")
             await asyncio.wait_for(claim.lost.wait(), 10)

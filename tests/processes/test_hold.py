@@ -44,7 +44,7 @@ def test_a_lease_that_cannot_be_renewed_is_lost_before_anybody_else_gets_the_job
         Worker("puppet", path) as stuck,
         Worker("puppet", path) as rival,
         pytest.raises(octostore.LeaseLost) as refused,
-        store.hold("job", owner="worker", ttl=2, on_lost=lambda: lost_at.append(time.time())) as claim,
+        store.hold("job", owner="worker", ttl=5, on_lost=lambda: lost_at.append(time.time())) as claim,
     ):
         assert (stuck.hear(), rival.hear()) == ("ready", "ready")
         claim.check()
@@ -115,7 +115,7 @@ def test_an_unforeseen_failure_of_the_store_loses_the_lease_in_time(path: Path) 
     with (  # noqa: PT012  # the end of the block is what raises
         octostore.connect(f"sqlite:///{path}") as store,
         pytest.raises(Exception, match="no such table"),
-        store.hold("job", ttl=3, on_lost=lost.set) as claim,
+        store.hold("job", ttl=5, on_lost=lost.set) as claim,
     ):
         vandal = apsw.Connection(str(path))
         vandal.execute("DROP TABLE jobs")
