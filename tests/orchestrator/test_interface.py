@@ -155,7 +155,7 @@ def test_the_handler_cannot_block_the_heartbeat(orchestrator: Orchestrator) -> N
             claim.check()
         ages.append(claim.remaining())
 
-    assert orchestrator.work("s", "ann", handle, ttl=1, until_empty=True) == 1
+    assert orchestrator.work("s", "ann", handle, ttl=3, until_empty=True) == 1
     assert ages[0] > 0
     assert orchestrator.store.get_job("task").status == "done"
 

@@ -149,7 +149,7 @@ def test_a_hold_is_lost_in_time_when_the_server_stays_away(
         store = octostore.connect(server.url, token=server.token)
         with (  # noqa: PT012  # the end of the block is what raises
             pytest.raises(octostore.LeaseLost),
-            store.hold("job", owner="worker", ttl=2, on_lost=lambda: lost_at.append(time.time())) as claim,
+            store.hold("job", owner="worker", ttl=5, on_lost=lambda: lost_at.append(time.time())) as claim,
         ):
             claim.check()
             server.process.send_signal(how)
