@@ -1,12 +1,13 @@
 """The command line on a file and on a server: both must behave the same."""
 
-import io
 import os
+import pty
 import sqlite3
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from uuid import uuid4
 import pytest
 
 import octostore
+from octostore.cli import progress_bar
 from octostore.cli.main import main
 from octostore.client.embedded import EmbeddedPort
 from octostore.stores.opening import default_path, make_data_folder
@@ -54,11 +56,19 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
             assert store.verify().problems == []
 
 
-class Screen(io.StringIO):
-    """As stderr: a terminal, and what it shows."""
-
-    def isatty(self) -> bool:
-        return True
+@contextmanager
+def progress_on_terminal(term: str = "xterm") -> Iterator[list[str]]:
+    """Stderr is a terminal, and progress is shown at once. After the block, the list has what the terminal got."""
+    seen, terminal = pty.openpty()
+    shown: list[str] = []
+    with os.fdopen(terminal, "w", encoding="utf-8") as stderr, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stderr", stderr)
+        patch.setenv("TERM", term)
+        patch.setattr(progress_bar, "QUIET_SECONDS", 0)
+        yield shown
+    with os.fdopen(seen, "rb", buffering=0) as screen, suppress(OSError):  # at the end, as nobody writes any more
+        while part := screen.read(10_000):
+            shown.append(part.decode())
 
 
 class Cli:

@@ -2,7 +2,6 @@
 
 import json
 import sqlite3
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,11 +9,10 @@ from typing import Any
 import pytest
 
 import octostore
-from octostore.cli import progress_bar
 from octostore.cli.story import sentence
 from octostore.client import verification
 from octostore.core.events import DETAILS, Event
-from tests.cli.conftest import Cli, Screen, store_of_an_hour_ago
+from tests.cli.conftest import Cli, progress_on_terminal, store_of_an_hour_ago
 from tests.support.cli import run_cli
 from tests.support.server import ServerProcess
 
@@ -143,14 +141,12 @@ def test_only_operators_verify_a_log(server: ServerProcess) -> None:
     assert "needs an admin token" in done.err
 
 
-def test_progress_is_shown_on_a_terminal(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("term", "shown"), [("xterm", "\rat event 1 …\r\x1b[K"), ("dumb", "")])
+def test_progress_is_shown_on_a_terminal(cli: Cli, term: str, shown: str) -> None:
     cli.lease()
-    monkeypatch.setattr(progress_bar, "QUIET_SECONDS", 0)
-    for terminal, shown in (("xterm", "\rat event 1 …\r\x1b[K"), ("dumb", "")):
-        monkeypatch.setenv("TERM", terminal)
-        monkeypatch.setattr(sys, "stderr", screen := Screen())
+    with progress_on_terminal(term) as progress:
         assert cli.call("events", "--verify").out.startswith("sound")
-        assert screen.getvalue() == shown
+    assert "".join(progress) == shown
 
 
 # Every event in words

@@ -1,17 +1,16 @@
 """`requeue --all` and `discard --all`."""
 
-import sys
 from typing import Any
 
 import pytest
 
-from octostore.cli import exit_codes, progress_bar
+from octostore.cli import exit_codes
 from octostore.cli.console import Console
 from octostore.cli.matching import operate_on_matching
 from octostore.cli.store_address import resolve_store
 from octostore.cli.subcommands import Arguments, Context
 from octostore.core.errors import Unreachable
-from tests.cli.conftest import Cli, Screen
+from tests.cli.conftest import Cli, progress_on_terminal
 
 WHY = ("--reason", "the disk is larger now")
 
@@ -66,16 +65,11 @@ def test_options_that_do_not_fit_together_are_refused(
     assert statuses(cli, queue) == ["dead"] * 3
 
 
-def test_progress_is_only_for_terminals(cli: Cli, queue: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    screen = Screen()
-    monkeypatch.setattr(progress_bar, "QUIET_SECONDS", 0)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(sys, "stderr", screen)
-    assert (
-        cli.call("requeue", "--all", "--queue", queue, *WHY).out
-        == "requeued 3 dead jobs (out of attempts or cancelled)\n"
-    )
-    assert screen.getvalue() == "\r3 requeued\r\x1b[K"
+def test_progress_is_shown_on_a_terminal(cli: Cli, queue: str) -> None:
+    with progress_on_terminal() as progress:
+        done = cli.call("requeue", "--all", "--queue", queue, *WHY)
+    assert done.out == "requeued 3 dead jobs (out of attempts or cancelled)\n"
+    assert "".join(progress) == "\r3 requeued\r\x1b[K"
 
 
 def test_jobs_changed_before_a_failure_are_reported(cli: Cli, capsys: pytest.CaptureFixture[str]) -> None:
